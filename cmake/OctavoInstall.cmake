@@ -1,0 +1,1 @@
+# The install tree: program, library, headers, CMake package, demo model.

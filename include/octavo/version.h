@@ -1,0 +1,13 @@
+// The version of the library, as three integers and as text.
+#pragma once
+
+#define OCTAVO_VERSION_MAJOR 0
+#define OCTAVO_VERSION_MINOR 1
+#define OCTAVO_VERSION_PATCH 0
+
+namespace octavo {
+
+// "0.1.0"; the same text is written into every picture's metadata.
+const char* version() noexcept;
+
+}  // namespace octavo

@@ -1,0 +1,19 @@
+// What the CUDA part of this room provides to its host part. Defined in cuda.cpp, which a build without CUDA leaves out.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "device/device.h"
+
+namespace octavo::backend {
+
+GpuList cuda_list_gpus();
+void* cuda_allocate(std::size_t bytes, Device device, std::string_view what);
+void cuda_free(void* data, Device device) noexcept;
+void* cuda_create_stream(Device device);
+void cuda_destroy_stream(void* stream) noexcept;
+void cuda_synchronize(void* stream);
+void cuda_copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, void* stream);
+
+}  // namespace octavo::backend

@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/build.h"
+#include "base/checked_math.h"
+#include "device/backend.h"
+#include "device/buffer.h"
+#include "device/device.h"
+#include "device/stream.h"
+#include "octavo/error.h"
+
+namespace octavo {
+namespace {
+
+constexpr std::size_t kCpuAlignment = 64;        // one cache line, one AVX-512 register
+constexpr std::size_t kArenaAlignment = 256;     // what cudaMalloc gives
+constexpr std::size_t kArenaBlock = 16u << 20;   // grows in steps of at least 16 MiB
+
+[[noreturn]] void no_cuda(std::string_view who) {
+  throw Unsupported(fmt::format("{}: this build has no CUDA; rebuild with the 'cuda' preset or use --device cpu", who));
+}
+
+}  // namespace
+
+std::string Device::name() const { return is_cpu() ? "cpu" : fmt::format("cuda:{}", index); }
+
+GpuList list_gpus() {
+  if constexpr (build::has_cuda) return backend::cuda_list_gpus();
+  return {.gpus = {}, .reason = "this build has no CUDA (built without the toolkit)"};
+}
+
+Device parse_device(const std::string& text) {
+  if (text == "cpu") return {};
+  int index = 0;
+  const bool is_auto = text == "auto";
+  if (!is_auto && text != "cuda") {
+    const std::string digits = text.starts_with("cuda:") ? text.substr(5) : "";
+    if (digits.empty() || digits.size() > 3 || digits.find_first_not_of("0123456789") != std::string::npos) {
+      throw InvalidArgument(fmt::format("device '{}': unknown; known are auto, cpu, cuda, cuda:N", text));
+    }
+    index = std::stoi(digits);
+  }
+  const GpuList list = list_gpus();
+  if (index < int(list.gpus.size())) return {Device::Kind::cuda, index};
+  if (is_auto) return {};
+  if (list.gpus.empty()) throw Unsupported(fmt::format("device '{}': no GPU can be used: {}; use --device cpu", text, list.reason));
+  throw Unsupported(fmt::format("device '{}': there are {} GPUs here, cuda:0 to cuda:{}", text, list.gpus.size(), list.gpus.size() - 1));
+}
+
+Buffer::Buffer(std::size_t bytes, Device device, std::string_view what) : bytes_(bytes), device_(device) {
+  if (bytes == 0) return;
+  if (device.is_cpu()) {
+    data_ = std::aligned_alloc(kCpuAlignment, std::size_t(round_up(std::int64_t(bytes), kCpuAlignment)));
+    if (data_ == nullptr) {
+      const auto free_pages = ::sysconf(_SC_AVPHYS_PAGES);
+      throw OutOfMemory(fmt::format("memory: {:.1f} MiB wanted for {}, {:.1f} MiB are free; use a smaller picture, a smaller batch or --precision w8a8", double(bytes) / 1048576,
+                                    what, double(free_pages) * double(::sysconf(_SC_PAGESIZE)) / 1048576));
+    }
+  } else {
+    if constexpr (build::has_cuda) {
+      data_ = backend::cuda_allocate(bytes, device, what);
+    } else {
+      no_cuda("memory");
+    }
+  }
+}
+
+Buffer::~Buffer() {
+  if (data_ == nullptr) return;
+  if (device_.is_cpu()) {
+    std::free(data_);
+  } else {
+    if constexpr (build::has_cuda) backend::cuda_free(data_, device_);
+  }
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), device_(other.device_) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(device_, other.device_);
+  return *this;
+}
+
+void* Arena::take(std::size_t bytes, std::string_view what) {
+  bytes = std::size_t(round_up(std::int64_t(std::max<std::size_t>(bytes, 1)), kArenaAlignment));
+  while (block_ < blocks_.size() && used_ + bytes > blocks_[block_].size()) {
+    ++block_;
+    used_ = 0;
+  }
+  if (block_ == blocks_.size()) {
+    blocks_.emplace_back(std::max(bytes, kArenaBlock), device_, what);
+    std::size_t total = 0;
+    for (const Buffer& block : blocks_) total += block.size();
+    peak_ = total;
+  }
+  void* start = static_cast<std::byte*>(blocks_[block_].data()) + used_;
+  used_ += bytes;
+  return start;
+}
+
+void Arena::rewind(Mark mark) noexcept {
+  block_ = mark.block;
+  used_ = mark.used;
+}
+
+Stream::Stream(Device device) : device_(device) {
+  if (device.is_cpu()) return;
+  if constexpr (build::has_cuda) {
+    handle_ = backend::cuda_create_stream(device);
+  } else {
+    no_cuda("stream");
+  }
+}
+
+Stream::~Stream() {
+  if constexpr (build::has_cuda) {
+    if (handle_ != nullptr) backend::cuda_destroy_stream(handle_);
+  }
+}
+
+void Stream::synchronize() const {
+  if constexpr (build::has_cuda) {
+    if (handle_ != nullptr) backend::cuda_synchronize(handle_);
+  }
+}
+
+void copy_bytes(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, const Stream* stream) {
+  if (bytes == 0) return;
+  if (to_device.is_cpu() && from_device.is_cpu()) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  if constexpr (build::has_cuda) return backend::cuda_copy(to, to_device, from, from_device, bytes, stream == nullptr ? nullptr : stream->handle());
+  no_cuda("copy");
+}
+
+}  // namespace octavo

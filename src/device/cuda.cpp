@@ -1,0 +1,144 @@
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "base/log.h"
+#include "device/backend.h"
+#include "device/cuda_check.h"
+#include "octavo/error.h"
+
+namespace octavo {
+namespace {
+
+std::mutex lost_mutex;
+std::string first_cause;  // of a sticky error; empty while the device lives
+
+bool is_sticky(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorLaunchTimeout:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void cuda_check(cudaError_t status, const char* what, std::source_location where) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // clears a non-sticky error, so that it is not reported twice
+  const std::string cause = fmt::format("{}: CUDA error {} ({}) at {}:{}", what, int(status), cudaGetErrorString(status), where.file_name(), where.line());
+  if (status == cudaErrorMemoryAllocation) throw OutOfMemory(cause);
+  const std::lock_guard lock(lost_mutex);
+  if (!first_cause.empty()) throw DeviceError(fmt::format("device lost earlier: {}; start the program again", first_cause));
+  if (is_sticky(status)) first_cause = cause;
+  throw DeviceError(cause);
+}
+
+namespace backend {
+namespace {
+
+// Makes `device` current for a scope.
+class Current {
+ public:
+  explicit Current(Device device) {
+    cuda_check(cudaGetDevice(&previous_), "current device");
+    if (previous_ != device.index) cuda_check(cudaSetDevice(device.index), "select device");
+  }
+  ~Current() { cudaSetDevice(previous_); }
+
+ private:
+  int previous_ = 0;
+};
+
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  cudaDeviceGetAttribute(&value, which, device);
+  return value;
+}
+
+}  // namespace
+
+GpuList cuda_list_gpus() {
+  int count = 0;  // stays untouched when there is no driver
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    const bool no_driver = status == cudaErrorInsufficientDriver || status == cudaErrorStubLibrary;
+    return {.gpus = {}, .reason = no_driver ? "the NVIDIA driver is absent or older than CUDA 13 (580)" : status == cudaErrorNoDevice ? "no NVIDIA GPU found" : cudaGetErrorString(status)};
+  }
+  GpuList list;
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    DeviceCaps caps;
+    caps.name = properties.name;
+    caps.sm = properties.major * 10 + properties.minor;
+    caps.sm_count = properties.multiProcessorCount;
+    caps.memory_bytes = std::int64_t(properties.totalGlobalMem);
+    caps.shared_per_sm_bytes = int(properties.sharedMemPerMultiprocessor);
+    caps.shared_per_block_bytes = int(properties.sharedMemPerBlockOptin);
+    caps.l2_bytes = properties.l2CacheSize;
+    caps.clock_khz = attribute(cudaDevAttrClockRate, i);
+    caps.memory_clock_khz = attribute(cudaDevAttrMemoryClockRate, i);
+    caps.memory_bus_bits = attribute(cudaDevAttrGlobalMemoryBusWidth, i);
+    caps.driver_version = driver;
+    std::size_t free_now = 0;
+    std::size_t total = 0;
+    const Current current(Device{Device::Kind::cuda, i});
+    if (cudaMemGetInfo(&free_now, &total) == cudaSuccess) caps.free_bytes = std::int64_t(free_now);
+    list.gpus.push_back(std::move(caps));
+  }
+  if (list.gpus.empty()) list.reason = "no NVIDIA GPU found";
+  return list;
+}
+
+void* cuda_allocate(std::size_t bytes, Device device, std::string_view what) {
+  const Current current(device);
+  void* data = nullptr;
+  const cudaError_t status = cudaMalloc(&data, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    std::size_t free_now = 0;
+    std::size_t total = 0;
+    cudaMemGetInfo(&free_now, &total);
+    throw OutOfMemory(fmt::format("{}: {:.1f} MiB wanted for {}, {:.1f} of {:.1f} MiB are free; use a smaller picture or close other programs", device.name(), double(bytes) / 1048576, what,
+                                  double(free_now) / 1048576, double(total) / 1048576));
+  }
+  cuda_check(status, "allocate");
+  return data;
+}
+
+void cuda_free(void* data, Device) noexcept {
+  if (cudaFree(data) != cudaSuccess) cudaGetLastError();  // a destructor lets go; the cause was reported where it arose
+}
+
+void* cuda_create_stream(Device device) {
+  const Current current(device);
+  cudaStream_t stream = nullptr;
+  cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create stream");
+  return stream;
+}
+
+void cuda_destroy_stream(void* stream) noexcept { cudaStreamDestroy(static_cast<cudaStream_t>(stream)); }
+
+void cuda_synchronize(void* stream) { cuda_check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "wait for the GPU"); }
+
+void cuda_copy(void* to, Device, const void* from, Device, std::size_t bytes, void* stream) {
+  cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)), "copy");
+}
+
+}  // namespace backend
+}  // namespace octavo

@@ -1,0 +1,55 @@
+// The FLUX.2 autoencoder: latents to pixels and back. spec section 9
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "ops/exec_context.h"
+#include "quant/precision.h"
+#include "tensor/tensor.h"
+
+namespace octavo::flux2_vae {
+
+struct Config {
+  int image_channels = 0;         // 3
+  int latent_channels = 0;
+  std::vector<int> block_channels{};
+  int layers_per_block = 0;
+  int norm_groups = 0;
+  int patch = 2;                  // latent pixels per token side
+  double batch_norm_eps = 0;
+
+  int scale() const;              // pixels per latent pixel side (8 for four blocks)
+  int token_channels() const { return latent_channels * patch * patch; }
+  static Config read(const std::filesystem::path& folder);
+};
+
+class Vae {
+ public:
+  Vae(ExecContext& ctx, const std::filesystem::path& folder, const Precision& precision);
+  ~Vae();
+  Vae(Vae&&) noexcept;
+
+  const Config& config() const;
+
+  // z = z * scale + shift per token channel, in place: the appendix B constants for 128 channels (spec section 9.4, with one warning through the
+  // observer if the file's own statistics disagree), else running_mean and sqrt(running_var + eps) of `bn`.   f32 [L, token_channels]
+  void denormalize(ExecContext& ctx, const TensorView& tokens) const;
+  void normalize(ExecContext& ctx, const TensorView& tokens) const;
+
+  // Token channel (ph * patch + pw) * latent_channels + c  <->  latent[y * patch + ph, x * patch + pw, c].  f32, tokens [grid_h * grid_w, C].
+  Tensor unpatchify(const TensorView& tokens, int grid_h, int grid_w) const;   // -> [H/8, W/8, latent_channels]
+  Tensor patchify(const TensorView& latent) const;
+
+  // f32 [h, w, latent_channels] -> f32 [8h, 8w, 3], nominal range [-1, 1].
+  Tensor decode(ExecContext& ctx, const TensorView& latent) const;
+  // f32 [H, W, 3] in [-1, 1] -> the mean, f32 [H/8, W/8, latent_channels]. H and W are multiples of 8.
+  Tensor encode(ExecContext& ctx, const TensorView& image) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace octavo::flux2_vae

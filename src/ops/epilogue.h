@@ -1,0 +1,19 @@
+// What happens to a projection's result before it is stored, applied in this order, in float32.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "tensor/tensor.h"
+
+namespace octavo {
+
+enum class Activation : std::uint8_t { none, silu };
+
+struct Epilogue {
+  Activation activation = Activation::none;  // after the bias
+  std::optional<TensorView> mod_gate{};      // f32 [N]: y *= mod_gate; for blocks without a norm before the residual
+  std::optional<TensorView> residual{};      // like y [M, N]: y += residual
+};
+
+}  // namespace octavo

@@ -1,0 +1,21 @@
+// Everything a forward call may use that is not a tensor.
+#pragma once
+
+#include "base/observer.h"
+#include "base/thread_pool.h"
+#include "device/buffer.h"
+#include "device/device.h"
+#include "device/stream.h"
+
+namespace octavo {
+
+struct ExecContext {
+  Device device{};
+  ThreadPool* pool = nullptr;      // CPU work; never null on the CPU
+  Arena* scratch = nullptr;        // temporary memory on `device`; never null
+  const Stream* stream = nullptr;  // order of work on a GPU; null on the CPU
+  Observer* observer = nullptr;    // may be null
+  bool reference = false;          // run the plain CPU bodies: the definition, slow
+};
+
+}  // namespace octavo

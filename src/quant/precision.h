@@ -1,0 +1,48 @@
+// What the numbers mean: formats of stored numbers and named recipes. Data, not a class hierarchy.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "tensor/dtype.h"
+
+namespace octavo {
+
+enum class Granularity : std::uint8_t { none, per_tensor, per_channel, per_token, per_group };
+
+struct NumberFormat {
+  DType storage = DType::f32;
+  Granularity granularity = Granularity::none;
+  int group = 0;
+
+  bool is_quantized() const { return granularity != Granularity::none; }
+};
+
+// A recipe: how block linears store weights, how activations travel between ops, what sums are kept in.
+struct Precision {
+  std::string_view name{};
+  NumberFormat weight{};          // of the block linears; everything else stays as stored
+  NumberFormat activation{};      // what a block linear reads
+  DType accumulator = DType::f32;
+  DType residual = DType::f32;    // what ops hand to each other on the CPU (numerics.md section 10)
+};
+
+namespace precision {
+
+// The whole list of what can be computed with.
+inline constexpr Precision f32{"f32", {DType::f32}, {DType::f32}, DType::f32, DType::f32};
+inline constexpr Precision bf16{"bf16", {DType::bf16}, {DType::bf16}, DType::f32, DType::bf16};
+inline constexpr Precision w8a8{"w8a8", {DType::s8, Granularity::per_channel}, {DType::s8, Granularity::per_token}, DType::s32, DType::f32};
+inline constexpr std::array all{f32, bf16, w8a8};
+
+inline const Precision* find(std::string_view name) {
+  for (const Precision& candidate : all) {
+    if (candidate.name == name) return &candidate;
+  }
+  return nullptr;
+}
+
+}  // namespace precision
+}  // namespace octavo
