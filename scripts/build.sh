@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# Configures and builds one preset:  scripts/build.sh cpu|cuda|asan|fuzz|tidy [target ...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=$1
+shift
+mkdir -p "build/$preset"
+if ! cmake --preset "$preset" -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache \
+     ${CI:+-DOCTAVO_WERROR=ON} >"build/$preset/configure.log" 2>&1; then
+  cat "build/$preset/configure.log" >&2
+  exit 1
+fi
+echo "build: $preset"
+start=$SECONDS
+if ! cmake --build "build/$preset" ${1:+--target "$@"} >"build/$preset/build.log" 2>&1; then
+  grep -nE "error|FAILED|undefined reference" -A6 "build/$preset/build.log" | head -n 80 >&2
+  echo "build: $preset failed; whole log: build/$preset/build.log" >&2
+  exit 1
+fi
+echo "build: $preset done in $((SECONDS - start)) s"
