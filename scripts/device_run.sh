@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# Builds, tests, sanitises and measures on a GPU machine that may be bare: no network, no Debian packages.
+#   scripts/pack_device_deps.sh                         once, where the packages are; makes .device/deps.tar.xz
+#   OUT=results scripts/device_run.sh [part …]          on the GPU machine, from the root of the tree
+# Parts, in this order when none is named:  env build tests sanitize producers tune bench
+# Environment: OUT (records, default ./device-out), ARCHS (default 90a-real), JOBS, TESTS (name pattern of GPU tests, default all),
+#   TARGETS (more build targets), BENCH_ARGS, LIMIT (seconds for one part, default 400).
+# A part that fails is reported and the rest still run; the exit status is the number of failed parts.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+out=${OUT:-$root/device-out}
+build=$root/build/device
+jobs=${JOBS:-$(nproc)}
+archs=${ARCHS:-90a-real}
+limit=${LIMIT:-400}
+mkdir -p "$out"
+parts=("$@")
+[ ${#parts[@]} -eq 0 ] && parts=(env build tests sanitize producers tune bench)
+
+deps=$build-deps
+if [ -f .device/deps.tar.xz ] && [ ! -d "$deps/usr" ]; then
+  mkdir -p "$deps"
+  tar -C "$deps" -xJf .device/deps.tar.xz 2>/dev/null || python3 -c "import sys, tarfile; tarfile.open('.device/deps.tar.xz').extractall('$deps', filter='fully_trusted')"
+fi
+for folder in /usr/local/cuda/bin /usr/local/cuda-13.0/bin; do
+  [ -x "$folder/nvcc" ] && PATH=$PATH:$folder
+done
+if [ -d "$deps/usr" ]; then
+  # The linker and the loader both look here for what a packed library needs in turn (libgfortran under OpenBLAS).
+  export LD_LIBRARY_PATH=$(find "$deps/usr/lib" -maxdepth 2 -name 'openblas-pthread' -printf '%p:%h:' -quit)${LD_LIBRARY_PATH:-}
+  export CMAKE_PREFIX_PATH=$deps/usr
+  export PKG_CONFIG_PATH=$(find "$deps/usr/lib" -name pkgconfig -printf '%p:')
+fi
+
+part_env() {
+  nvidia-smi
+  nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,power.draw,power.limit --format=csv
+  uname -a
+  command -v nvcc && nvcc --version | tail -2
+  command -v cmake ninja gcc g++ compute-sanitizer ncu cuobjdump
+  cmake --version | head -1
+  g++ --version | head -1
+  find / -name 'libcudart_static.a' -not -path '/proc/*' 2>/dev/null | head -3
+  find / -name 'libcublasLt.so*' -not -path '/proc/*' 2>/dev/null | head -3
+}
+
+part_build() {
+  local generator=(-G Ninja)
+  command -v ninja >/dev/null || generator=()
+  cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DOCTAVO_CUDA=ON "-DOCTAVO_CUDA_ARCHS=$archs" \
+    ${CMAKE_PREFIX_PATH:+-DCMAKE_PREFIX_PATH=$CMAKE_PREFIX_PATH} || return 1
+  # gpu_all: every GPU test and GPU bench. Keep going, so that one broken file does not take the other rooms' results with it.
+  cmake --build "$build" -j "$jobs" --target gpu_all ${TARGETS:-} -- $(command -v ninja >/dev/null && echo -k 0 || echo -k) 2>&1 | grep -v '^ptxas info\|^$\|Compile time\|bytes stack frame.*0 bytes spill stores' || true
+  return "${PIPESTATUS[0]}"
+}
+
+gpu_tests() { find "$build/tests/gpu" -maxdepth 2 -type f -executable -name 'gpu_*' | grep -E "${TESTS:-.}" | sort; }
+
+part_tests() {
+  # GoogleTest programs, four at a time; OCTAVO_REQUIRE_GPU makes a skip a failure.
+  export OCTAVO_REQUIRE_GPU=1
+  local list
+  list=$(gpu_tests)
+  [ -n "$list" ] || { echo "no GPU test was built"; return 1; }
+  echo "$list" | xargs -P 4 -I{} sh -c '"$1" --gtest_brief=0 >"$1.log" 2>&1; echo "$? $1" >"$1.rc"' _ {}
+  local failed=0
+  for test in $list; do
+    local rc
+    rc=$(cut -d' ' -f1 "$test.rc")
+    echo "=== $(basename "$test"): exit $rc"
+    if [ "$rc" = 0 ]; then
+      grep -E '^\[  (PASSED|SKIPPED)|tests ran' "$test.log"
+    else
+      failed=1
+      grep -vE '^\[ RUN|^\[       OK' "$test.log" | head -80
+    fi
+  done
+  return $failed
+}
+
+part_sanitize() {
+  command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return 1; }
+  local failed=0
+  for test in $(gpu_tests); do
+    # Tests named *sanitize* or *small* are meant for it; a program without any runs nothing here and says so.
+    if ! "$test" --gtest_list_tests --gtest_filter='*sanitize*:*Sanitize*' | grep -q '^  '; then
+      echo "=== $(basename "$test"): has no *sanitize* test"
+      continue
+    fi
+    for tool in memcheck racecheck; do
+      echo "=== $(basename "$test") $tool"
+      timeout 150 compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 5 "$test" --gtest_filter='*sanitize*:*Sanitize*' --gtest_brief=1 2>&1 | tail -25
+      [ "${PIPESTATUS[0]}" = 0 ] || { echo "FAILED: $(basename "$test") under $tool"; failed=1; }
+    done
+  done
+  return $failed
+}
+
+part_producers() { "$build/apps/cli/octavo" bench producers --json "$out/producers.json"; }
+part_tune() {
+  export XDG_CACHE_HOME=$build/cache
+  "$build/apps/cli/octavo" tune --shapes ideogram4 --regret --export "$out/tuned.json"
+}
+part_bench() {
+  export XDG_CACHE_HOME=$build/cache
+  "$build/apps/cli/octavo" bench linear --shapes ideogram4 --peers --explain dispatch --json "$out/bench_linear.json" ${BENCH_ARGS:-}
+}
+
+failures=0
+log=$out/run.log
+: >"$log"
+for part in "${parts[@]}"; do
+  if ! declare -F "part_$part" >/dev/null; then
+    echo "device_run: unknown part '$part'; known are env build tests sanitize producers tune bench" >&2
+    exit 2
+  fi
+  start=$(date +%s)
+  export -f "part_$part" gpu_tests
+  export root out build jobs archs
+  timeout "$limit" bash -c "set -uo pipefail; part_$part" >"$out/$part.log" 2>&1
+  rc=$?
+  {
+    echo "##### $part: exit $rc after $(($(date +%s) - start)) s"
+    tail -c 5000 "$out/$part.log"
+  } | tee -a "$log"
+  [ $rc -eq 0 ] || failures=$((failures + 1))
+done
+# At most eight files travel back: keep the records, fold the logs into one.
+(cd "$out" && tar -czf logs.tar.gz -- *.log && rm -f -- *.log)
+echo "device_run: $failures of ${#parts[@]} parts failed; records under $out"
+exit $failures
