@@ -7,8 +7,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # room -> the rooms directly below it; everything further down is reachable too, except that `cuda` stays closed.
 BELOW = {
-    "base": [], "device": ["base"], "tensor": ["device"], "quant": ["tensor"], "cuda": [], "tune": ["device"], "io": ["tensor"], "text": ["io"],
-    "weights": ["io", "quant"], "ops": ["quant", "cuda", "tune"], "nn": ["ops", "weights"], "models": ["nn", "text"], "pipeline": ["models"],
+    "base": [], "device": ["base"], "tensor": ["device"], "quant": ["tensor"], "cpu": ["tensor"], "cuda": [], "tune": ["device"], "io": ["tensor"], "text": ["io"],
+    "weights": ["io", "quant"], "ops": ["quant", "cpu", "cuda", "tune"], "nn": ["ops", "weights"], "models": ["nn", "text"], "pipeline": ["models"],
     "convert": ["models", "weights"], "api": ["pipeline", "convert"],
 }
 MODEL_NAMES = re.compile(r"ideogram|qwen|flux2", re.IGNORECASE)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "ops/exec_context.h"
 #include "tensor/tensor.h"

@@ -1,0 +1,14 @@
+// The bodies behind attention.h. They trust their arguments: attention.cpp has checked them.
+#pragma once
+
+#include "ops/attention/attention.h"
+
+namespace octavo {
+
+inline constexpr bool kAttentionHasCuda = false;  // true once attention_cuda.cpp defines the function below
+
+void attention_cpu(const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args, const TensorView& y);
+void attention_cpu_fast(ExecContext& ctx, const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args, const TensorView& y);
+void attention_cuda(ExecContext& ctx, const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args, const TensorView& y);
+
+}  // namespace octavo

@@ -1,0 +1,16 @@
+// The bodies behind conv2d.h. They trust their arguments: conv2d.cpp has checked them.
+#pragma once
+
+#include "ops/conv2d/conv2d.h"
+
+namespace octavo {
+
+inline constexpr bool kConv2dHasCuda = false;  // true once conv2d_cuda.cpp defines the function below
+
+void conv2d_cpu(const TensorView& x, const ConvWeights& w, const ConvArgs& args, const std::optional<TensorView>& residual, const TensorView& y);
+void conv2d_cpu_fast(ExecContext& ctx, const TensorView& x, const ConvWeights& w, const ConvArgs& args, const std::optional<TensorView>& residual,
+                     const TensorView& y);
+void conv2d_cuda(ExecContext& ctx, const TensorView& x, const ConvWeights& w, const ConvArgs& args, const std::optional<TensorView>& residual,
+                 const TensorView& y);
+
+}  // namespace octavo

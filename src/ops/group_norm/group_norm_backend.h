@@ -1,0 +1,14 @@
+// The bodies behind group_norm.h. They trust their arguments: group_norm.cpp has checked them.
+#pragma once
+
+#include "ops/group_norm/group_norm.h"
+
+namespace octavo {
+
+inline constexpr bool kGroupNormHasCuda = false;  // true once group_norm_cuda.cpp defines the function below
+
+void group_norm_cpu(const TensorView& x, const GroupNormArgs& args, const TensorView& y);
+void group_norm_cpu_fast(ExecContext& ctx, const TensorView& x, const GroupNormArgs& args, const TensorView& y);
+void group_norm_cuda(ExecContext& ctx, const TensorView& x, const GroupNormArgs& args, const TensorView& y);
+
+}  // namespace octavo

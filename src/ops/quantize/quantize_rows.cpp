@@ -1,0 +1,18 @@
+#include "ops/quantize/quantize_rows.h"
+
+#include "base/build.h"
+#include "ops/quantize/quantize_backend.h"
+#include "ops/row_store.h"
+
+namespace octavo {
+
+void quantize_rows(ExecContext& ctx, const TensorView& x, const QuantizedView& out) {
+  constexpr std::string_view op = "quantize_rows";
+  check_float_matrix(op, "x", x, x.rows(), x.columns(), x.device);
+  check_quantized(op, "out", out, x.rows(), x.columns(), x.device);
+  if (x.device.is_cpu()) return ctx.reference ? quantize_rows_cpu(x, out) : quantize_rows_cpu_fast(ctx, x, out);
+  if constexpr (build::has_cuda && kQuantizeHasCuda) return quantize_rows_cuda(ctx, x, out);
+  no_gpu_body(op);
+}
+
+}  // namespace octavo
