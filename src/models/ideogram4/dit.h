@@ -24,7 +24,7 @@ struct Config {
   int in_channels = 0;
   int llm_features = 0;
   double rope_theta = 0;
-  std::vector<int> mrope_section{};   // (t, h, w)
+  std::vector<int> mrope_section{};  // (t, h, w)
   float norm_eps = 0;
 
   int hidden() const { return heads * head_dim; }
@@ -39,7 +39,10 @@ class Session;
 class Dit {
  public:
   // Fused official names and split diffusers names are both accepted. Block linears follow `precision`, everything else is as stored.
-  // `component`: "transformer" or "unconditional_transformer", for messages. Extra tensors are reported through the observer.
+  // Names may stand under "model.diffusion_model." or "diffusion_model.". Extra tensors are reported through the observer.
+  // `component`: "transformer" or "unconditional_transformer"; stands in messages, and one that starts with "unconditional" never reads
+  // llm_cond_norm and llm_cond_proj, which may then be missing.
+  // Throws InvalidArgument if the folder is missing or of another family, DataError if a tensor is missing or disagrees with config.json.
   Dit(ExecContext& ctx, const std::filesystem::path& folder, std::string component, const Precision& precision);
   ~Dit();
   Dit(Dit&&) noexcept;
@@ -48,6 +51,7 @@ class Dit {
 
   // grid_h * grid_w image tokens; `features` f32 [T, llm_features] or absent (the unconditional branch); `times` the model times (0 noise, 1 data)
   // of all steps. In precision bf16 the times are rounded to bf16 first, as the reference does (numerics.md section 10).
+  // The session belongs to this object and may be used for many pictures. Throws InvalidArgument on shapes, or on features for an unconditional one.
   std::unique_ptr<Session> prepare(ExecContext& ctx, int grid_h, int grid_w, const std::optional<TensorView>& features, std::span<const float> times) const;
 
   // velocity = dz/dt (data - noise) at times[step].  latents f32 [L, in_channels] (token layout) to velocity f32 [L, in_channels].

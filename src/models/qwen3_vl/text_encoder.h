@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "nlohmann/json_fwd.hpp"
 #include "ops/exec_context.h"
 #include "quant/precision.h"
 #include "tensor/tensor.h"
@@ -32,7 +31,10 @@ struct Config {
 
 class TextEncoder {
  public:
-  // `taps`: the decoder layers whose output is kept, ascending, each < layers.
+  // `taps`: the decoder layers whose output is kept, ascending, each < layers; layers behind the last one are not read.
+  // Names may stand under "language_model.", "model.language_model." or "model."; visual.* and the final norm are never read.
+  // Computes in float32, or in bf16 rows if `precision` is bf16 (numerics.md section 10). w8a8 quantises the denoiser only: here it computes as f32.
+  // Throws InvalidArgument on taps, a missing folder or another family, DataError if a tensor is missing or disagrees with config.json.
   TextEncoder(ExecContext& ctx, const std::filesystem::path& folder, std::vector<int> taps, const Precision& precision);
   ~TextEncoder();
   TextEncoder(TextEncoder&&) noexcept;
@@ -43,6 +45,9 @@ class TextEncoder {
   // F[i][h * taps + k] = output of layer taps[k] for token i, unit h (no final norm). ids [T] to f32 [T, hidden * taps].
   // Throws InvalidArgument on an id outside the vocabulary, Cancelled if the observer asks.
   Tensor encode(ExecContext& ctx, std::span<const std::int32_t> ids) const;
+
+  // Bytes of the parameters read from the map.
+  std::int64_t mapped_bytes() const;
 
  private:
   struct Impl;

@@ -1,0 +1,170 @@
+#include "models/ideogram4/conditioning.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/checked_math.h"
+#include "models/checkpoint.h"
+#include "nn/rows.h"
+#include "octavo/error.h"
+#include "ops/embed/embed.h"
+#include "ops/gated_act/gated_act.h"
+#include "ops/norm_modulate/norm_modulate.h"
+#include "ops/rope/rope.h"
+
+namespace octavo::ideogram4 {
+namespace {
+
+constexpr float kTextNormEps = 1e-6f;            // fixed in the reference: spec section 3.1
+constexpr float kImagePosition = 65536.0f;       // where the positions of image tokens start on every axis
+constexpr std::int64_t kTextRowsPerPanel = 128;  // 53 248 features a row: 27 MB at a time instead of 436 MB for 2 048 tokens
+
+}  // namespace
+
+TensorView SessionState::modulation_row(int layer, int step) const {
+  const std::int64_t columns = modulation.shape()[2];
+  return {modulation.as<float>() + (std::int64_t(layer) * steps + step) * columns, DType::f32, {columns}};
+}
+
+TensorView SessionState::final_scale_row(int step) const {
+  const std::int64_t columns = final_scale.shape()[1];
+  return {final_scale.as<float>() + step * columns, DType::f32, {columns}};
+}
+
+std::vector<int> rope_axes(std::span<const int> mrope_section, int head_dim) {
+  std::vector<int> axes(std::size_t(head_dim / 2), 0);
+  for (int k = 0; k < head_dim / 2; ++k) {
+    const int axis = k % 3;
+    if (axis != 0 && k < 3 * mrope_section[std::size_t(axis)]) axes[std::size_t(k)] = axis;
+  }
+  return axes;
+}
+
+Tensor packed_positions(std::int64_t text_rows, Grid grid) {
+  Tensor positions(DType::f32, {text_rows + std::int64_t(grid.height) * grid.width, 3}, {}, "positions");
+  float* p = positions.as<float>();
+  for (std::int64_t i = 0; i < text_rows; ++i) {
+    for (int axis = 0; axis < 3; ++axis) *p++ = float(i);
+  }
+  for (int y = 0; y < grid.height; ++y) {
+    for (int x = 0; x < grid.width; ++x) {
+      *p++ = kImagePosition;
+      *p++ = kImagePosition + float(y);
+      *p++ = kImagePosition + float(x);
+    }
+  }
+  return positions;
+}
+
+Conditioning::Conditioning(ExecContext& ctx, const WeightStore& store, const Config& config, const Names& names, bool has_text)
+    : store_(store), config_(config), has_text_(has_text) {
+  const auto linear = [&](const std::string& module) { return nn::Linear(ctx, store, {{module}}, true, {}); };
+  if (has_text) {
+    text_norm_ = store.get(names("llm_cond_norm.weight"));
+    text_proj_ = linear(names("llm_cond_proj"));
+    text_proj_.add_to_bias(store.get(names("embed_image_indicator.weight")).row_range(0, 1).reshaped({config.hidden()}));
+  }
+  time_in_ = linear(names("t_embedding.mlp_in"));
+  time_out_ = linear(names("t_embedding.mlp_out"));
+  adaln_proj_ = linear(names("adaln_proj"));
+  for (int l = 0; l < config.layers; ++l) block_modulation_.push_back(linear(names.layer(l, "adaln_modulation")));
+  final_modulation_ = linear(names("final_layer.adaln_modulation"));
+}
+
+// text = llm_cond_proj( rms_norm(features) ), panels of rows.
+void Conditioning::project_text(ExecContext& ctx, const TensorView& features, const TensorView& text) const {
+  for (std::int64_t first = 0; first < features.rows(); first += kTextRowsPerPanel) {
+    models::stop_if_cancelled(ctx, store_.component());
+    const ArenaScope scope(*ctx.scratch);
+    const std::int64_t count = std::min(kTextRowsPerPanel, features.rows() - first);
+    const TensorView normed = nn::scratch_tensor(ctx, DType::f32, {count, features.columns()}, "text features");
+    rms_norm(ctx, features.row_range(first, count), {.weight = text_norm_, .eps = kTextNormEps, .mod_scale = {}}, normed);
+    text_proj_.forward(ctx, normed, {}, text.row_range(first, count));
+  }
+}
+
+// All steps at once: the rows of one small matrix product instead of a matrix-vector product per step.
+//   c = mlp_out(silu(mlp_in(sinusoid(t)))),  a = silu(adaln_proj(c)),  modulation = W_m a + b_m,  final = W_fm silu(a) + b_fm
+void Conditioning::modulate(ExecContext& ctx, std::span<const float> times, SessionState& state) const {
+  const ArenaScope scope(*ctx.scratch);
+  const std::int64_t steps = std::int64_t(times.size());
+  const std::int64_t hidden = config_.hidden();
+  const TensorView sinusoid = nn::scratch_tensor(ctx, DType::f32, {steps, hidden}, "time embedding");
+  const TensorView inner = nn::scratch_tensor(ctx, DType::f32, {steps, hidden}, "time embedding");
+  const TensorView adaln = nn::scratch_tensor(ctx, DType::f32, {steps, config_.adaln}, "time embedding");
+  for (std::int64_t j = 0; j < steps; ++j) time_sinusoid(times[std::size_t(j)], TensorView(sinusoid.row<float>(j), DType::f32, {hidden}));
+  const Epilogue with_silu{.activation = Activation::silu, .mod_gate = {}, .residual = {}};
+  time_in_.forward(ctx, sinusoid, with_silu, inner);
+  time_out_.forward(ctx, inner, {}, sinusoid);
+  adaln_proj_.forward(ctx, sinusoid, with_silu, adaln);
+
+  state.modulation = Tensor(DType::f32, {config_.layers, steps, 4 * hidden}, {}, "modulation of all steps");
+  for (int l = 0; l < config_.layers; ++l) {
+    const TensorView rows(state.modulation.as<float>() + l * steps * 4 * hidden, DType::f32, {steps, 4 * hidden});
+    block_modulation_[std::size_t(l)].forward(ctx, adaln, {}, rows);
+  }
+  silu(ctx, adaln);  // a second time, for the output layer only: spec section 3.2
+  state.final_scale = Tensor(DType::f32, {steps, hidden}, {}, "modulation of all steps");
+  final_modulation_.forward(ctx, adaln, {}, state.final_scale);
+}
+
+std::unique_ptr<Session> Conditioning::prepare(ExecContext& ctx, const Precision& precision, Grid grid, const std::optional<TensorView>& features,
+                                               std::span<const float> times) const {
+  const std::string& who = store_.component();
+  if (grid.height < 1 || grid.width < 1) throw InvalidArgument(fmt::format("{}: a grid of {} x {} image tokens is empty", who, grid.height, grid.width));
+  if (times.empty()) throw InvalidArgument(fmt::format("{}: no model times were given; at least one step is needed", who));
+  if (features && !has_text_) throw InvalidArgument(fmt::format("{}: takes no text features; it was loaded without llm_cond_proj", who));
+  if (features && (features->shape.rank() != 2 || features->columns() != config_.llm_features || features->dtype != DType::f32)) {
+    throw InvalidArgument(
+        fmt::format("{}: text features are {} {}, but llm_features_dim asks for f32 [T, {}]; the text encoder or its taps are of another model", who,
+                    name_of(features->dtype), features->shape.text(), config_.llm_features));
+  }
+  auto state = std::make_unique<SessionState>();
+  state->owner = this;
+  state->text_rows = features ? features->rows() : 0;
+  state->image_rows = std::int64_t(grid.height) * grid.width;
+  state->steps = int(times.size());
+  if (state->text_rows > 0) {
+    state->text = Tensor(precision.residual, {state->text_rows, config_.hidden()}, {}, "text rows");
+    project_text(ctx, *features, state->text);
+  }
+  const Tensor positions = packed_positions(state->text_rows, grid);
+  const Shape half{state->rows(), config_.head_dim / 2};
+  state->cos = Tensor(DType::f32, half, {}, "RoPE table");
+  state->sin = Tensor(DType::f32, half, {}, "RoPE table");
+  rope_table(positions, rope_axes(config_.mrope_section, config_.head_dim), config_.rope_theta, config_.head_dim, state->cos, state->sin);
+
+  std::vector<float> model_times(times.begin(), times.end());
+  if (precision.residual == DType::bf16) {
+    for (float& t : model_times) t = to_float(to_bf16(t));
+  }
+  modulate(ctx, model_times, *state);
+  // 7 % of the parameters; the steps do not read them, so their pages need not stay in memory meanwhile.
+  for (const nn::Linear* linear : linears()) {
+    for (const LinearWeights& part : linear->parts()) store_.release(part.name + ".weight");
+  }
+  return state;
+}
+
+std::vector<const nn::Linear*> Conditioning::linears() const {
+  std::vector<const nn::Linear*> list{&time_in_, &time_out_, &adaln_proj_, &final_modulation_};
+  if (has_text_) list.push_back(&text_proj_);
+  for (const nn::Linear& linear : block_modulation_) list.push_back(&linear);
+  return list;
+}
+
+std::int64_t Conditioning::owned_bytes() const {
+  std::int64_t sum = 0;
+  for (const nn::Linear* linear : linears()) sum += linear->owned_bytes();
+  return sum;
+}
+
+std::int64_t Conditioning::mapped_bytes() const {
+  std::int64_t sum = has_text_ ? std::int64_t(text_norm_.bytes()) : 0;
+  for (const nn::Linear* linear : linears()) sum += linear->mapped_bytes();
+  return sum;
+}
+
+}  // namespace octavo::ideogram4

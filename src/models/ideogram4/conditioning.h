@@ -1,0 +1,67 @@
+// What does not change from step to step: text rows, RoPE tables, and the modulation rows of all steps. spec sections 3.2, 3.5, 14
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "models/ideogram4/dit.h"
+#include "models/ideogram4/params.h"
+#include "nn/linear.h"
+
+namespace octavo::ideogram4 {
+
+class Conditioning;
+
+class SessionState final : public Session {
+ public:
+  const Conditioning* owner = nullptr;
+  std::int64_t text_rows = 0;
+  std::int64_t image_rows = 0;
+  int steps = 0;
+  Tensor text{};         // [T, D] after llm_cond_proj and the text row of the indicator, in the residual dtype
+  Tensor cos{}, sin{};   // f32 [S, head_dim / 2]
+  Tensor modulation{};   // f32 [layers, steps, 4D]
+  Tensor final_scale{};  // f32 [steps, D]
+
+  std::int64_t rows() const { return text_rows + image_rows; }
+  TensorView modulation_row(int layer, int step) const;
+  TensorView final_scale_row(int step) const;
+};
+
+struct Grid {
+  int height = 0;
+  int width = 0;
+};
+
+// The frequencies' axes (0 t, 1 h, 2 w): h takes k = 1, 4, ... below 3 section[1], w takes k = 2, 5, ... below 3 section[2], t the rest.
+// section[0] is ignored, as in the reference.
+std::vector<int> rope_axes(std::span<const int> mrope_section, int head_dim);
+// (i, i, i) for text row i, then (65536, 65536 + y, 65536 + x) row-major. f32 [T + h * w, 3]
+Tensor packed_positions(std::int64_t text_rows, Grid grid);
+
+class Conditioning {
+ public:
+  Conditioning(ExecContext& ctx, const WeightStore& store, const Config& config, const Names& names, bool has_text);
+
+  std::unique_ptr<Session> prepare(ExecContext& ctx, const Precision& precision, Grid grid, const std::optional<TensorView>& features,
+                                   std::span<const float> times) const;
+
+  std::int64_t owned_bytes() const;
+  std::int64_t mapped_bytes() const;
+
+ private:
+  void project_text(ExecContext& ctx, const TensorView& features, const TensorView& text) const;
+  void modulate(ExecContext& ctx, std::span<const float> times, SessionState& state) const;
+  std::vector<const nn::Linear*> linears() const;
+
+  const WeightStore& store_;
+  const Config& config_;
+  bool has_text_ = false;
+  TensorView text_norm_{};
+  nn::Linear text_proj_{};
+  nn::Linear time_in_{}, time_out_{}, adaln_proj_{};
+  std::vector<nn::Linear> block_modulation_{};
+  nn::Linear final_modulation_{};
+};
+
+}  // namespace octavo::ideogram4

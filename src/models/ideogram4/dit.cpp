@@ -1,0 +1,231 @@
+#include "models/ideogram4/dit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/checked_math.h"
+#include "models/checkpoint.h"
+#include "models/ideogram4/conditioning.h"
+#include "models/ideogram4/params.h"
+#include "nn/linear.h"
+#include "nn/rows.h"
+#include "octavo/error.h"
+#include "ops/attention/attention.h"
+#include "ops/gated_act/gated_act.h"
+#include "ops/norm_modulate/norm_modulate.h"
+#include "ops/rope/rope.h"
+
+namespace octavo::ideogram4 {
+namespace {
+
+constexpr float kHeadNormEps = 1e-5f;  // fixed in the reference, not in config.json: spec section 3.1
+constexpr float kFinalNormEps = 1e-6f;
+// MLP rows at a time: the widest activation is then 1024 x 2F (100 MB in float32 for the full model) instead of S x 2F (up to 1.8 GB),
+// and a weight that is converted to float32 on its way is still used 1024 times.
+constexpr std::int64_t kMlpRows = 1024;
+
+struct DitBlock {
+  nn::Linear qkv{}, attention_output{}, w13{}, w2{};
+  TensorView norm_q{}, norm_k{};
+  TensorView attention_norm1{}, attention_norm2{}, mlp_norm1{}, mlp_norm2{};
+};
+
+// One row of modulation [4D], by use. Chunk order as in the checkpoint: spec section 3.2.
+struct Modulation {
+  TensorView attention_scale{}, attention_gate{}, mlp_scale{}, mlp_gate{};
+
+  Modulation(const TensorView& row, std::int64_t hidden) {
+    const auto chunk = [&](std::int64_t index) { return TensorView(row.as<float>() + index * hidden, DType::f32, {hidden}, row.device); };
+    attention_scale = chunk(0);
+    attention_gate = chunk(1);
+    mlp_scale = chunk(2);
+    mlp_gate = chunk(3);
+  }
+};
+
+}  // namespace
+
+struct Dit::Impl {
+  Precision precision;
+  Config config;
+  WeightStore store;
+  std::string component;
+  bool has_text = false;
+  nn::Linear input_proj{};  // with the image row of embed_image_indicator in its bias
+  nn::Linear output{};
+  std::vector<DitBlock> blocks{};
+  std::unique_ptr<Conditioning> conditioning{};
+  std::int64_t norm_bytes = 0;
+
+  Impl(ExecContext& ctx, const std::filesystem::path& folder, std::string name, const Precision& how)
+      : precision(how), config(Config::read(folder)), store(folder, name), component(std::move(name)), has_text(!component.starts_with("unconditional")) {
+    load(ctx);
+  }
+
+  void load(ExecContext& ctx);
+  void load_block(ExecContext& ctx, const Names& names, int index);
+  NormArgs norm(const TensorView& weight, const std::optional<TensorView>& mod_scale) const {
+    return {.weight = weight, .eps = config.norm_eps, .mod_scale = mod_scale};
+  }
+  void attend(ExecContext& ctx, const DitBlock& block, const SessionState& session, const RowOutput& x, std::int64_t first, const TensorView& y) const;
+  void mlp(ExecContext& ctx, const DitBlock& block, const RowOutput& x, std::int64_t rows, const TensorView& y) const;
+};
+
+void Dit::Impl::load(ExecContext& ctx) {
+  const Names names = Names::find(store);
+  const std::string text_prefix = names("llm_cond_");
+  const std::vector<std::string_view> unread = has_text ? std::vector<std::string_view>{} : std::vector<std::string_view>{text_prefix};
+  models::check_parameters(ctx, store, parameters(config, names, has_text), unread);
+
+  const NumberFormat as_stored{};
+  const TensorView indicator = store.get(names("embed_image_indicator.weight"));
+  input_proj = nn::Linear(ctx, store, {{names("input_proj")}}, true, as_stored);
+  input_proj.add_to_bias(indicator.row_range(1, 1).reshaped({config.hidden()}));
+  output = nn::Linear(ctx, store, {{names("final_layer.linear")}}, true, as_stored);
+  for (int l = 0; l < config.layers; ++l) {
+    models::stop_if_cancelled(ctx, component);
+    load_block(ctx, names, l);
+  }
+  conditioning = std::make_unique<Conditioning>(ctx, store, config, names, has_text);
+}
+
+void Dit::Impl::load_block(ExecContext& ctx, const Names& names, int index) {
+  const auto linear = [&](const std::vector<nn::LinearPart>& parts) { return nn::Linear(ctx, store, parts, false, precision.weight); };
+  const auto vector = [&](std::string_view name) {
+    const TensorView view = store.get(names.layer(index, name));
+    norm_bytes += std::int64_t(view.bytes());
+    return view;
+  };
+  DitBlock block;
+  block.qkv = linear(names.qkv(config, index));
+  block.attention_output = linear({{names.attention_output(index)}});
+  block.w13 = linear({{names.layer(index, "feed_forward.w1")}, {names.layer(index, "feed_forward.w3")}});
+  block.w2 = linear({{names.layer(index, "feed_forward.w2")}});
+  block.norm_q = vector("attention.norm_q.weight");
+  block.norm_k = vector("attention.norm_k.weight");
+  block.attention_norm1 = vector("attention_norm1.weight");
+  block.attention_norm2 = vector("attention_norm2.weight");
+  block.mlp_norm1 = vector("ffn_norm1.weight");
+  block.mlp_norm2 = vector("ffn_norm2.weight");
+  blocks.push_back(std::move(block));
+}
+
+// y = o_proj(attention(x)) for the query rows [first, S); keys and values come from all rows.
+void Dit::Impl::attend(ExecContext& ctx, const DitBlock& block, const SessionState& session, const RowOutput& x, std::int64_t first,
+                       const TensorView& y) const {
+  const ArenaScope scope(*ctx.scratch);
+  const std::int64_t hidden = config.hidden();
+  const std::int64_t rows = session.rows();
+  const TensorView qkv = nn::scratch_tensor(ctx, precision.residual, {rows, 3 * hidden}, "attention projections");
+  block.qkv.forward(ctx, x, {}, qkv);
+  const TensorView q = qkv.row_range(first, rows - first).column_range(0, hidden);
+  const TensorView k = qkv.column_range(hidden, hidden);
+  const TensorView v = qkv.column_range(2 * hidden, hidden);
+  const TensorView cos = session.cos;
+  const TensorView sin = session.sin;
+  head_norm_rope(ctx, q, config.heads, block.norm_q, kHeadNormEps, cos.row_range(first, rows - first), sin.row_range(first, rows - first));
+  head_norm_rope(ctx, k, config.heads, block.norm_k, kHeadNormEps, cos, sin);
+  const TensorView mixed = nn::scratch_tensor(ctx, precision.residual, {rows - first, hidden}, "attention output");
+  attention(ctx, q, k, v, {.heads = config.heads, .kv_heads = config.heads, .softmax_scale = 1.0f / std::sqrt(float(config.head_dim))}, mixed);
+  block.attention_output.forward(ctx, nn::as_projection_input(ctx, precision, mixed), {}, y);
+}
+
+// y = w2( silu(w1 x) · w3 x ), a panel of rows at a time; a row depends on no other, so the panels do not show.
+void Dit::Impl::mlp(ExecContext& ctx, const DitBlock& block, const RowOutput& x, std::int64_t rows, const TensorView& y) const {
+  const ArenaScope scope(*ctx.scratch);
+  const std::int64_t width = config.intermediate;
+  const std::int64_t panel = ceil_div(rows, ceil_div(rows, kMlpRows));
+  const TensorView w13_out = nn::scratch_tensor(ctx, precision.residual, {panel, 2 * width}, "MLP projections");
+  const RowOutput hidden = nn::scratch_rows(ctx, precision, panel, width, "MLP hidden rows");
+  for (std::int64_t first = 0; first < rows; first += panel) {
+    const std::int64_t count = std::min(panel, rows - first);
+    const TensorView both = w13_out.row_range(0, count);
+    const RowOutput product = nn::row_range(hidden, 0, count);
+    block.w13.forward(ctx, nn::row_range(x, first, count), {}, both);
+    silu_mul(ctx, both.column_range(0, width), both.column_range(width, width), product);
+    block.w2.forward(ctx, product, {}, y.row_range(first, count));
+  }
+}
+
+Dit::Dit(ExecContext& ctx, const std::filesystem::path& folder, std::string component, const Precision& precision)
+    : impl_(std::make_unique<Impl>(ctx, folder, std::move(component), precision)) {}
+Dit::~Dit() = default;
+Dit::Dit(Dit&&) noexcept = default;
+
+const Config& Dit::config() const { return impl_->config; }
+
+std::unique_ptr<Session> Dit::prepare(ExecContext& ctx, int grid_h, int grid_w, const std::optional<TensorView>& features, std::span<const float> times) const {
+  return impl_->conditioning->prepare(ctx, impl_->precision, {grid_h, grid_w}, features, times);
+}
+
+void Dit::forward(ExecContext& ctx, const Session& session, int step, const TensorView& latents, const TensorView& velocity) const {
+  const Impl& m = *impl_;
+  const auto& state = dynamic_cast<const SessionState&>(session);
+  if (state.owner != m.conditioning.get()) throw InternalError(fmt::format("{}: the session was prepared by another denoiser", m.component));
+  if (step < 0 || step >= state.steps) throw InvalidArgument(fmt::format("{}: step {} was not prepared; there are {} steps", m.component, step, state.steps));
+  const Shape expected{state.image_rows, m.config.in_channels};
+  for (const TensorView& view : {latents, velocity}) {
+    if (view.shape != expected || view.dtype != DType::f32) {
+      throw InvalidArgument(fmt::format("{}: latents and velocity must be f32 {} for this picture size, not {} {}", m.component, expected.text(),
+                                        name_of(view.dtype), view.shape.text()));
+    }
+  }
+
+  const ArenaScope scope(*ctx.scratch);
+  const std::int64_t hidden = m.config.hidden();
+  const std::int64_t text_rows = state.text_rows;
+  const TensorView h = nn::scratch_tensor(ctx, m.precision.residual, {state.rows(), hidden}, "residual stream");
+  const TensorView y = nn::scratch_tensor(ctx, m.precision.residual, {state.rows(), hidden}, "block output");
+  const RowOutput x = nn::scratch_rows(ctx, m.precision, state.rows(), hidden, "block input");
+
+  if (text_rows > 0) copy_bytes(h.data, h.device, state.text.as<void>(), state.text.view().device, state.text.bytes(), ctx.stream);
+  m.input_proj.forward(ctx, latents, {}, h.row_range(text_rows, state.image_rows));
+  const auto modulation = [&](int layer) { return Modulation(state.modulation_row(layer, step), hidden); };
+  rms_norm(ctx, h, m.norm(m.blocks[0].attention_norm1, modulation(0).attention_scale), x);
+  for (int l = 0; l < m.config.layers; ++l) {
+    models::stop_if_cancelled(ctx, m.component);
+    const DitBlock& block = m.blocks[std::size_t(l)];
+    const Modulation mod = modulation(l);
+    const bool is_last = l + 1 == m.config.layers;
+    // Behind the last attention nobody reads the text rows any more.
+    const std::int64_t first = is_last ? text_rows : 0;
+    const std::int64_t rows = state.rows() - first;
+    const TensorView live_h = h.row_range(first, rows);
+    const TensorView live_y = y.row_range(0, rows);
+    const RowOutput live_x = nn::row_range(x, 0, rows);
+
+    m.attend(ctx, block, state, x, first, live_y);
+    gated_residual_norm(ctx, live_h, live_y, mod.attention_gate, m.norm(block.attention_norm2, {}), m.norm(block.mlp_norm1, mod.mlp_scale), live_x);
+    m.mlp(ctx, block, live_x, rows, live_y);
+    if (is_last) {
+      gated_residual_norm(ctx, live_h, live_y, mod.mlp_gate, m.norm(block.mlp_norm2, {}), {}, std::nullopt);
+    } else {
+      const NormArgs next = m.norm(m.blocks[std::size_t(l + 1)].attention_norm1, modulation(l + 1).attention_scale);
+      gated_residual_norm(ctx, live_h, live_y, mod.mlp_gate, m.norm(block.mlp_norm2, {}), next, live_x);
+    }
+  }
+  // Float32 to the end: guidance multiplies the error of this result by up to nine. spec section 3.6
+  const TensorView normed = nn::scratch_tensor(ctx, DType::f32, {state.image_rows, hidden}, "output rows");
+  layer_norm(ctx, h.row_range(text_rows, state.image_rows), kFinalNormEps, state.final_scale_row(step), normed);
+  m.output.forward(ctx, normed, {}, velocity);
+}
+
+std::int64_t Dit::owned_bytes() const {
+  std::int64_t sum = impl_->input_proj.owned_bytes() + impl_->conditioning->owned_bytes();
+  for (const DitBlock& block : impl_->blocks) {
+    for (const nn::Linear* linear : {&block.qkv, &block.attention_output, &block.w13, &block.w2}) sum += linear->owned_bytes();
+  }
+  return sum;
+}
+
+std::int64_t Dit::mapped_bytes() const {
+  std::int64_t sum = impl_->input_proj.mapped_bytes() + impl_->output.mapped_bytes() + impl_->conditioning->mapped_bytes() + impl_->norm_bytes;
+  for (const DitBlock& block : impl_->blocks) {
+    for (const nn::Linear* linear : {&block.qkv, &block.attention_output, &block.w13, &block.w2}) sum += linear->mapped_bytes();
+  }
+  return sum;
+}
+
+}  // namespace octavo::ideogram4

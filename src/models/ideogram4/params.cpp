@@ -1,0 +1,85 @@
+#include "models/ideogram4/params.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "models/checkpoint.h"
+
+namespace octavo::ideogram4 {
+namespace {
+
+constexpr std::array<std::string_view, 3> kPrefixes{"", "model.diffusion_model.", "diffusion_model."};
+constexpr std::string_view kFamilyKey = "embed_image_indicator.weight";  // only this family has it
+
+}  // namespace
+
+Names Names::find(const WeightStore& store) {
+  Names names;
+  names.prefix = models::find_prefix(store, kPrefixes, kFamilyKey);
+  names.is_fused = store.has(names.layer(0, "attention.qkv.weight"));
+  return names;
+}
+
+std::string Names::operator()(std::string_view name) const { return fmt::format("{}{}", prefix, name); }
+
+std::string Names::layer(int index, std::string_view name) const { return fmt::format("{}layers.{}.{}", prefix, index, name); }
+
+// Fused rows are taken as three parts too, so that both forms run the same three products and give the same bits.
+std::vector<nn::LinearPart> Names::qkv(const Config& config, int index) const {
+  const std::int64_t rows = config.hidden();
+  if (is_fused) {
+    const std::string fused = layer(index, "attention.qkv");
+    return {{fused, rows}, {fused, rows}, {fused, rows}};
+  }
+  return {{layer(index, "attention.to_q"), rows}, {layer(index, "attention.to_k"), rows}, {layer(index, "attention.to_v"), rows}};
+}
+
+std::string Names::attention_output(int index) const { return layer(index, is_fused ? "attention.o" : "attention.to_out.0"); }
+
+std::vector<ParamSpec> parameters(const Config& config, const Names& names, bool has_text) {
+  const std::int64_t hidden = config.hidden();
+  std::vector<ParamSpec> list;
+  const auto weight = [&](const std::string& module, std::int64_t out, std::int64_t in) {
+    list.push_back({.name = module + ".weight", .shape = {out, in}, .role = ParamRole::linear_weight});
+  };
+  const auto biased = [&](const std::string& module, std::int64_t out, std::int64_t in) {
+    weight(module, out, in);
+    list.push_back({.name = module + ".bias", .shape = {out}, .role = ParamRole::bias});
+  };
+  const auto norm = [&](const std::string& module, std::int64_t columns) {
+    list.push_back({.name = module + ".weight", .shape = {columns}, .role = ParamRole::norm});
+  };
+
+  list.push_back({.name = names("embed_image_indicator.weight"), .shape = {2, hidden}, .role = ParamRole::embedding});
+  biased(names("input_proj"), hidden, config.in_channels);
+  if (has_text) {
+    norm(names("llm_cond_norm"), config.llm_features);
+    biased(names("llm_cond_proj"), hidden, config.llm_features);
+  }
+  biased(names("t_embedding.mlp_in"), hidden, hidden);
+  biased(names("t_embedding.mlp_out"), hidden, hidden);
+  biased(names("adaln_proj"), config.adaln, hidden);
+  for (int l = 0; l < config.layers; ++l) {
+    const std::vector<nn::LinearPart> qkv = names.qkv(config, l);
+    if (names.is_fused) {
+      weight(qkv[0].module, 3 * hidden, hidden);
+    } else {
+      for (const nn::LinearPart& part : qkv) weight(part.module, part.rows, hidden);
+    }
+    weight(names.attention_output(l), hidden, hidden);
+    norm(names.layer(l, "attention.norm_q"), config.head_dim);
+    norm(names.layer(l, "attention.norm_k"), config.head_dim);
+    weight(names.layer(l, "feed_forward.w1"), config.intermediate, hidden);
+    weight(names.layer(l, "feed_forward.w3"), config.intermediate, hidden);
+    weight(names.layer(l, "feed_forward.w2"), hidden, config.intermediate);
+    for (const std::string_view name : {"attention_norm1", "attention_norm2", "ffn_norm1", "ffn_norm2"}) norm(names.layer(l, name), hidden);
+    biased(names.layer(l, "adaln_modulation"), 4 * hidden, config.adaln);
+  }
+  biased(names("final_layer.adaln_modulation"), hidden, config.adaln);
+  biased(names("final_layer.linear"), config.in_channels, hidden);
+  return list;
+}
+
+}  // namespace octavo::ideogram4

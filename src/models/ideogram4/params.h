@@ -1,0 +1,28 @@
+// The declarative half of the model: what its checkpoint must hold, under which names. spec section 4
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/ideogram4/dit.h"
+#include "nn/linear.h"
+#include "weights/weight_store.h"
+
+namespace octavo::ideogram4 {
+
+// How one checkpoint writes the names: official files fuse q, k and v; diffusers files split them.
+struct Names {
+  std::string prefix{};  // before every name
+  bool is_fused = false;
+
+  static Names find(const WeightStore& store);
+  std::string operator()(std::string_view name) const;        // "input_proj"
+  std::string layer(int index, std::string_view name) const;  // "layers.3.feed_forward.w1"
+  std::vector<nn::LinearPart> qkv(const Config& config, int index) const;
+  std::string attention_output(int index) const;
+};
+
+// `has_text`: with llm_cond_norm and llm_cond_proj.
+std::vector<ParamSpec> parameters(const Config& config, const Names& names, bool has_text);
+
+}  // namespace octavo::ideogram4

@@ -1,0 +1,18 @@
+// The declarative half of the text encoder. spec section 6.3
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/qwen3_vl/text_encoder.h"
+#include "weights/weight_store.h"
+
+namespace octavo::qwen3_vl {
+
+// What stands before "embed_tokens.weight" in this checkpoint.
+std::string find_prefix(const WeightStore& store);
+
+// The parameters of the first `layers` decoder layers and the embedding.
+std::vector<ParamSpec> parameters(const Config& config, const std::string& prefix, int layers);
+
+}  // namespace octavo::qwen3_vl
