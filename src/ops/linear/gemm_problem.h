@@ -14,8 +14,9 @@ namespace octavo {
 
 enum class GemmEpilogue : std::uint8_t {
   plain,            // y = v (bias if the pointer is set)
-  gated_residual,   // y = residual + mod_gate[n] · v
+  gated_residual,   // y = residual + mod_gate[n] · v; either pointer may be null: nothing added, factor 1
   silu_mul,         // w rows interleaved (gate, up): y[m, n/2] = silu(v[m, n]) · v[m, n+1]; y has N/2 columns
+  silu,             // y = silu(v)
 };
 
 // One matrix product of a launch. Up to two share a launch (the conditional and the unconditional branch: same N, K, epilogue).
@@ -28,7 +29,7 @@ struct GemmOperands {
   std::int64_t w_stride = 0;
   const float* w_scale = nullptr;        // [N]
   const float* bias = nullptr;           // [N] or null
-  const float* mod_gate = nullptr;       // [N] for gated_residual
+  const float* mod_gate = nullptr;       // [N] for gated_residual, or null
   const void* residual = nullptr;        // [M, N], dtype of y, for gated_residual; may be y itself
   std::int64_t residual_stride = 0;
   void* y = nullptr;                     // [M, N] or [M, N/2]; dtype `out`
@@ -57,6 +58,7 @@ struct GemmConfig {
   int ctas_per_sm = 1;
   int cluster_m = 1, cluster_n = 1;
   bool pingpong = false;                   // Hopper: two consumer warpgroups on two tiles
+  int warps_k = 1;                         // > 1: the K steps of a slice are dealt out to warps of the CTA
 };
 
 // What the launch may vary without changing the result.
