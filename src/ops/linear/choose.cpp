@@ -1,0 +1,104 @@
+#include "ops/linear/choose.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/checked_math.h"
+#include "ops/linear/catalog.h"
+
+namespace octavo {
+namespace {
+
+// What one SM of a generation does per clock. kernels.md sections 1, 4a; Hopper's mma.sync rate is measured (bench/results), its wgmma rate is the data
+// sheet's.
+struct SmRates {
+  double mma_macs;  // int8 multiply-adds through mma.sync
+  double wgmma_macs;
+  double dp4a_macs;
+  double l2_bytes;  // from L2, all SMs busy
+};
+
+SmRates rates_of(int sm) {
+  if (sm >= 90 && sm < 100) return {2460, 4096, 512, 42};
+  if (sm == 80) return {2048, 0, 512, 42};
+  if (sm < 80) return {1024, 0, 512, 20};
+  return {1024, 0, 512, 22};
+}
+
+constexpr double kSharedBytesPerClock = 128;
+constexpr double kLaunchSeconds = 2.5e-6;
+constexpr double kTileClocks = 900;         // first bytes to arrive, where nothing hides it
+constexpr double kStoreBytesPerClock = 32;  // an epilogue, conversions included
+
+double memory_bytes_per_second(const DeviceCaps& caps) {
+  const double sheet = 2.0 * double(caps.memory_clock_khz) * 1e3 * double(caps.memory_bus_bits) / 8;
+  return (sheet > 0 ? sheet : 500e9) * 0.88;
+}
+
+}  // namespace
+
+double estimate_gemm_seconds(const GemmKernel& kernel, const GemmProblem& problem, const DeviceCaps& caps) {
+  const GemmConfig& c = kernel.config;
+  const SmRates rates = rates_of(caps.sm);
+  const double clock = caps.clock_khz > 0 ? double(caps.clock_khz) * 1e3 : 1.5e9;
+  const double sms = std::max(1, caps.sm_count);
+  const double k = double(problem.k) / c.split_k;
+  double tiles = 0;
+  double unique_bytes = 0;
+  for (int i = 0; i < problem.groups; ++i) {
+    const double m = double(problem.group[i].m);
+    tiles += std::ceil(m / c.tile_m) * std::ceil(double(problem.n) / c.tile_n) * c.split_k;
+    unique_bytes += (m + double(problem.n)) * double(problem.k) + m * double(problem.n) * double(bytes_of(problem.out));
+  }
+  if (tiles == 0) return 0;
+
+  const bool is_wgmma = kernel.family == "wgmma_sm90";
+  const bool is_generic = kernel.family == "generic";
+  double macs = is_generic ? rates.dp4a_macs * 0.2 : is_wgmma ? rates.wgmma_macs * 0.8 : rates.mma_macs * 0.88;
+  if (kernel.family == "mma_sm75" && caps.sm >= 80) macs *= 0.4;  // small products are slow on later tensor cores
+  // One CTA alone feeds the tensor cores only with enough warps; two per scheduler are enough (wgmma: its own asynchronous queue).
+  const int warps = c.warps_m * c.warps_n * c.warps_k;
+  const double alone = is_wgmma ? 1.0 : std::min(1.0, double(warps) / 8);
+
+  const double steps = std::ceil(k / c.tile_k) * c.tile_k;
+  const double tile_macs = double(c.tile_m) * c.tile_n * steps;
+  const double slice_bytes = double(c.tile_m + c.tile_n) * steps;
+  const double fragment_bytes = is_wgmma ? 0 : steps * (double(c.tile_m) * c.warps_n + double(c.tile_n) * c.warps_m);
+  const double per_tile = std::max(
+      {tile_macs / macs, (fragment_bytes + slice_bytes) / kSharedBytesPerClock, slice_bytes / (rates.l2_bytes * std::max(1, c.cluster_m * c.cluster_n))});
+  const double store = double(c.tile_m) * c.tile_n * double(bytes_of(problem.out)) / kStoreBytesPerClock;
+  const bool hidden = c.ctas_per_sm > 1 || c.pingpong;  // a neighbour multiplies meanwhile
+
+  const double per_sm = std::ceil(tiles / sms);
+  const double together = std::min<double>(per_sm, c.ctas_per_sm);
+  const double busy = std::min(1.0, alone * together);
+  double clocks = per_sm * per_tile / busy + kTileClocks + (hidden ? store : per_sm * store);
+  double seconds = clocks / clock;
+  seconds = std::max(seconds, unique_bytes / memory_bytes_per_second(caps) + kTileClocks / clock);
+  if (c.split_k > 1) seconds += kLaunchSeconds + 2.0 * double(problem.total_m()) * double(problem.n) * 4 * c.split_k / memory_bytes_per_second(caps);
+  return seconds + kLaunchSeconds;
+}
+
+GemmLaunch default_launch(const GemmKernel& kernel, const GemmProblem& problem, const DeviceCaps& caps) {
+  const double wave = double(std::max(1, caps.sm_count)) * kernel.config.ctas_per_sm;
+  const std::int64_t tiles_m = ceil_div(std::max<std::int64_t>(problem.group[0].m, 1), std::int64_t(kernel.config.tile_m));
+  // A wave of w tiles in g rows reads g·tile_m rows of x and (w/g)·tile_n of w: least at g = sqrt(w · tile_n / tile_m).
+  const double best = std::sqrt(wave * kernel.config.tile_n / kernel.config.tile_m);
+  return {.raster_group = int(std::clamp<std::int64_t>(std::int64_t(best + 0.5), 1, std::max<std::int64_t>(tiles_m, 1)))};
+}
+
+std::vector<const GemmKernel*> ranked_candidates(const GemmProblem& problem, const DeviceCaps& caps) {
+  std::vector<std::pair<double, const GemmKernel*>> ranked;
+  for (const GemmKernel* kernel : gemm_candidates(problem, caps)) ranked.emplace_back(estimate_gemm_seconds(*kernel, problem, caps), kernel);
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<const GemmKernel*> kernels;
+  for (const auto& entry : ranked) kernels.push_back(entry.second);
+  return kernels;
+}
+
+const GemmKernel* chosen(const GemmProblem& problem, const DeviceCaps& caps) {
+  const std::vector<const GemmKernel*> ranked = ranked_candidates(problem, caps);
+  return ranked.empty() ? nullptr : ranked.front();
+}
+
+}  // namespace octavo

@@ -1,0 +1,98 @@
+// linear on a GPU: from tensors to a GemmProblem, from there to the chosen kernel.
+#include <fmt/format.h>
+
+#include "octavo/error.h"
+#include "ops/linear/catalog.h"
+#include "ops/linear/choose.h"
+#include "ops/linear/linear_backend.h"
+#include "ops/linear/vector_cuda.h"
+
+namespace octavo {
+namespace {
+
+// What the present GPUs can do; asked once per process.
+const DeviceCaps& caps_of(Device device) {
+  static const GpuList list = list_gpus();
+  if (device.index >= int(list.gpus.size()))
+    throw Unsupported(fmt::format("linear: {} is not there: {}", device.name(), list.gpus.empty() ? list.reason : "its number is too high"));
+  return list.gpus[std::size_t(device.index)];
+}
+
+void need_memory(const std::string& who, std::string_view what, const TensorView& view) {
+  if (view.data == nullptr && view.shape.elements() > 0) throw InvalidArgument(fmt::format("{}: {} {} has a null pointer", who, what, view.shape.text()));
+  if (view.shape.rank() >= 2 && view.rows() > 1 && view.row_stride < view.columns()) {
+    throw InvalidArgument(fmt::format("{}: {} {} has rows {} elements apart, shorter than a row; give the stride of the underlying matrix", who, what,
+                                      view.shape.text(), view.row_stride));
+  }
+}
+
+void run(ExecContext& ctx, const std::string& who, const GemmProblem& problem, Device device) {
+  if (problem.total_m() == 0 || problem.n == 0) return;
+  const DeviceCaps& caps = caps_of(device);
+  const GemmKernel* kernel = chosen(problem, caps);
+  if (kernel == nullptr) {
+    throw Unsupported(fmt::format("{}: no W8A8 kernel for M = {}, N = {}, K = {} on {} (sm_{}); INT8 needs sm_75 or newer, this build has sm_75 to sm_120", who,
+                                  problem.total_m(), problem.n, problem.k, caps.name, caps.sm));
+  }
+  const ArenaScope scope(*ctx.scratch);
+  const std::int64_t workspace_bytes = kernel->workspace_bytes + (kernel->workspace_for != nullptr ? kernel->workspace_for(problem) : 0);
+  void* workspace = workspace_bytes > 0 ? ctx.scratch->take(std::size_t(workspace_bytes), "partial sums of linear") : nullptr;
+  kernel->launch(problem, default_launch(*kernel, problem, caps), workspace, ctx.stream->handle());
+}
+
+GemmOperands operands_of(const TensorView& x, const TensorView& w, const TensorView& y) {
+  return {.x = x.as<const std::int8_t>(),
+          .x_stride = x.row_stride,
+          .w = w.as<const std::int8_t>(),
+          .w_stride = w.row_stride,
+          .y = y.data,
+          .y_stride = y.row_stride,
+          .m = x.rows()};
+}
+
+}  // namespace
+
+void linear_cuda(ExecContext&, const TensorView& x, const LinearWeights& w, const Epilogue&, const TensorView&) {
+  throw Unsupported(
+      fmt::format("linear '{}': x is {} and the weight {}, but on a GPU only W8A8 linears exist in this version; use a w8a8 checkpoint, or --device cpu",
+                  w.name, name_of(x.dtype), name_of(w.weight.dtype)));
+}
+
+void linear_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y) {
+  const std::string who = w.name.empty() ? "linear" : fmt::format("linear '{}'", w.name);
+  need_memory(who, "x", x.q);
+  need_memory(who, "x scale", x.scale);
+  need_memory(who, "weight", w.weight);
+  need_memory(who, "weight scale", *w.scale);
+  need_memory(who, "y", y);
+  const bool has_tail = epilogue.mod_gate.has_value() || epilogue.residual.has_value();
+  if (has_tail && epilogue.activation != Activation::none)
+    throw Unsupported(fmt::format("{}: an activation together with a gate or a residual; apply them in two ops", who));
+  if (epilogue.residual && epilogue.residual->dtype != y.dtype) {
+    throw Unsupported(fmt::format("{}: the residual is {} but y is {}; on a GPU both have one type", who, name_of(epilogue.residual->dtype), name_of(y.dtype)));
+  }
+  const ArenaScope scope(*ctx.scratch);
+  GemmProblem problem{.n = w.out_features(), .k = w.in_features(), .out = y.dtype};
+  problem.epilogue = has_tail ? GemmEpilogue::gated_residual : epilogue.activation == Activation::silu ? GemmEpilogue::silu : GemmEpilogue::plain;
+  GemmOperands& operands = problem.group[0] = operands_of(x.q, w.weight, y);
+  operands.x_scale = x.scale.as<const float>();
+  operands.w_scale = w.scale->as<const float>();
+  if (w.bias) operands.bias = as_f32_on_gpu(ctx, *w.bias);
+  if (epilogue.mod_gate) operands.mod_gate = as_f32_on_gpu(ctx, *epilogue.mod_gate);
+  if (epilogue.residual) {
+    operands.residual = epilogue.residual->data;
+    operands.residual_stride = epilogue.residual->row_stride;
+  }
+  run(ctx, who, problem, y.device);
+}
+
+void linear_accumulate_cuda(ExecContext& ctx, const TensorView& x, const TensorView& w, const TensorView& acc) {
+  need_memory("linear_accumulate", "x", x);
+  need_memory("linear_accumulate", "w", w);
+  need_memory("linear_accumulate", "acc", acc);
+  GemmProblem problem{.n = w.rows(), .k = x.columns(), .out = DType::s32};
+  problem.group[0] = operands_of(x, w, acc);
+  run(ctx, "linear_accumulate", problem, acc.device);
+}
+
+}  // namespace octavo
