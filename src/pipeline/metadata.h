@@ -1,0 +1,30 @@
+// The request inside the picture: enough to draw it again.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "octavo/request.h"
+
+namespace octavo {
+
+// What a picture came from, besides the request. Thread count, batch and paths of outputs are left out: they do not change a byte.
+struct Origin {
+  std::string model{};  // as the user gave it; empty: the demo model
+  std::string precision{};
+  std::string device{};  // "cpu"
+  bool cpu_reference = false;
+};
+
+inline constexpr const char* kRequestKey = "octavo";     // text chunk with the request as one JSON object
+inline constexpr const char* kSoftwareKey = "Software";  // text chunk registered by the PNG specification
+
+// The request of one picture (batch 1, its own seed) as compact JSON. `resolved` has every field set.
+std::string request_json(const Request& resolved, const Origin& origin, std::uint64_t seed);
+std::map<std::string, std::string> picture_metadata(const Request& resolved, const Origin& origin, std::uint64_t seed);
+
+// The command that repeats it, with shell quoting. Throws DataError if the text is not such an object.
+std::string command_from_request_json(const std::string& json);
+
+}  // namespace octavo

@@ -1,0 +1,299 @@
+#include "pipeline/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "io/safetensors.h"
+#include "models/flux2_vae/vae.h"
+#include "models/ideogram4/dit.h"
+#include "models/qwen3_vl/text_encoder.h"
+#include "octavo/error.h"
+#include "pipeline/dump.h"
+#include "pipeline/memory.h"
+#include "pipeline/metadata.h"
+#include "pipeline/model_index.h"
+#include "pipeline/noise.h"
+#include "pipeline/pixels.h"
+#include "text/tokenizer.h"
+
+namespace octavo {
+namespace {
+
+constexpr int kMaxTextTokens = 2048;  // spec section 7, the chat template included
+
+// Where one step of one picture finds its numbers.
+struct StepBuffers {
+  Tensor latents;  // f32 [L, C]
+  Tensor velocity_cond;
+  Tensor velocity_uncond;
+};
+
+void stop_if_asked(Observer& observer) {
+  if (observer.cancelled()) throw Cancelled("generate: stopped as asked; no unfinished picture was written");
+}
+
+// z += (sigma_j - sigma_{j+1}) * (g * v_cond + (1 - g) * v_uncond), all float32. `v_uncond` null: g is 1.
+void euler_step(float* z, const float* v_cond, const float* v_uncond, float guidance, float step_length, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float v = v_uncond == nullptr ? v_cond[i] : guidance * v_cond[i] + (1.0f - guidance) * v_uncond[i];
+    z[i] = z[i] + step_length * v;
+  }
+}
+
+void copy_tensor(const TensorView& from, const TensorView& to) { std::memcpy(to.data, from.data, from.bytes()); }
+
+// Start tensors from a file, f32 [P, L, C] with P = 1 (the same for every picture) or P = batch.
+Tensor read_noise(const NoiseSource& source, int batch, std::int64_t tokens, std::int64_t channels) {
+  const SafetensorsFile file(source.path);
+  const std::string who = fmt::format("noise '{}:{}'", source.path, source.tensor);
+  const SafetensorsEntry* entry = file.find(source.tensor);
+  if (entry == nullptr) {
+    std::string names;
+    for (const SafetensorsEntry& other : file.entries().first(std::min<std::size_t>(file.entries().size(), 8)))
+      names += (names.empty() ? "" : ", ") + other.name;
+    throw InvalidArgument(fmt::format("{}: the file has no such tensor; it has {} tensors: {}", who, file.entries().size(), names));
+  }
+  if (entry->dtype != DType::f32) throw InvalidArgument(fmt::format("{}: is {}, must be F32", who, entry->dtype_name));
+  const Shape& shape = entry->shape;
+  const bool is_batch = shape.rank() == 3 && (shape[0] == 1 || shape[0] == batch);
+  if ((shape.rank() != 2 && !is_batch) || shape[-2] != tokens || shape[-1] != channels) {
+    throw InvalidArgument(fmt::format("{}: has shape {}; this request needs [{}, {}], [1, {}, {}] or [{}, {}, {}] (batch, image tokens, channels)", who,
+                                      shape.text(), tokens, channels, tokens, channels, batch, tokens, channels));
+  }
+  Tensor noise = to_float_tensor(file.tensor(source.tensor).reshaped(Shape{shape.rank() == 3 ? shape[0] : 1, tokens, channels}));
+  if (!all_finite(noise)) throw InvalidArgument(fmt::format("{}: holds a number that is not finite", who));
+  return noise;
+}
+
+}  // namespace
+
+struct Pipeline::Impl {
+  PipelineOptions options;
+  ModelIndex index;
+  qwen3_vl::Config text_config;
+  ideogram4::Config cond_config, uncond_config;
+  flux2_vae::Config vae_config;
+  Tokenizer tokenizer;
+  ThreadPool pool;
+  Arena scratch{Device{}};
+  std::optional<qwen3_vl::TextEncoder> text_encoder;  // present only until its work is done: its pages then leave memory
+  std::optional<ideogram4::Dit> cond, uncond;
+  std::optional<flux2_vae::Vae> vae;
+
+  explicit Impl(const PipelineOptions& given)
+      : options(given),
+        index(ModelIndex::read(given.model)),
+        text_config(qwen3_vl::Config::read(index.component("text_encoder"))),
+        cond_config(ideogram4::Config::read(index.component("transformer"))),
+        uncond_config(ideogram4::Config::read(index.component("unconditional_transformer"))),
+        vae_config(flux2_vae::Config::read(index.component("vae"))),
+        tokenizer(index.component("tokenizer")),
+        pool(given.threads) {
+    check_components();
+  }
+
+  ExecContext context(Observer& observer) {
+    return {.device = {}, .pool = &pool, .scratch = &scratch, .stream = nullptr, .observer = &observer, .reference = options.cpu_reference};
+  }
+  // What everything but the block linears computes in: w8a8 is a matter of the denoisers alone (numerics.md section 10).
+  const Precision& plain_precision() const { return options.precision.weight.is_quantized() ? precision::f32 : options.precision; }
+  int token_pixels() const { return vae_config.scale() * vae_config.patch; }
+  Origin origin() const { return {options.model_name, std::string(options.precision.name), "cpu", options.cpu_reference}; }
+
+  void check_components() const;
+  MemoryQuestion memory_question(const RequestPlan& plan, std::int64_t text_tokens) const;
+  std::vector<std::int32_t> tokenize(const std::string& prompt) const;
+  void load(Observer& observer);
+  Tensor encode(Observer& observer, std::span<const std::int32_t> ids);
+  void denoise(ExecContext& ctx, const RequestPlan& plan, const ideogram4::Session& cond_session, const ideogram4::Session* uncond_session, int picture,
+               StepBuffers& buffers, Dump* dump);
+  Image decode(ExecContext& ctx, const RequestPlan& plan, const TensorView& latents, int picture, Dump* dump);
+};
+
+void Pipeline::Impl::check_components() const {
+  const std::string who = fmt::format("model '{}'", options.model.string());
+  const int features = text_config.hidden * int(index.taps.size());
+  if (index.taps.back() >= text_config.layers) {
+    throw DataError(fmt::format("{}: text_encoder_taps asks for layer {} but text_encoder/config.json has {} layers; the parts belong to different models", who,
+                                index.taps.back(), text_config.layers));
+  }
+  if (cond_config.llm_features != features) {
+    throw DataError(fmt::format(
+        "{}: transformer/config.json expects {} text features but the text encoder gives {} (hidden {} x {} taps); the parts belong to different models", who,
+        cond_config.llm_features, features, text_config.hidden, index.taps.size()));
+  }
+  for (const auto& [name, config] : {std::pair{"transformer", &cond_config}, std::pair{"unconditional_transformer", &uncond_config}}) {
+    if (config->in_channels != vae_config.token_channels()) {
+      throw DataError(fmt::format(
+          "{}: {}/config.json has {} in_channels but the vae makes {} ({} latent channels in patches of {}x{}); the parts belong to different models", who,
+          name, config->in_channels, vae_config.token_channels(), vae_config.latent_channels, vae_config.patch, vae_config.patch));
+    }
+  }
+}
+
+MemoryQuestion Pipeline::Impl::memory_question(const RequestPlan& plan, std::int64_t text_tokens) const {
+  MemoryQuestion question{.text_tokens = double(text_tokens),
+                          .text_hidden = double(text_config.hidden),
+                          .text_intermediate = double(text_config.intermediate),
+                          .text_features = double(cond_config.llm_features),
+                          .image_tokens = double(plan.image_tokens()),
+                          .channels = double(cond_config.in_channels),
+                          .hidden = double(cond_config.hidden()),
+                          .intermediate = double(cond_config.intermediate),
+                          .layers = double(cond_config.layers),
+                          .head_dim = double(cond_config.head_dim),
+                          .pixels = double(*plan.request.width) * double(*plan.request.height),
+                          // the last but one width reaches full resolution before the last block narrows it
+                          .decoder_channels = double(vae_config.block_channels[std::min<std::size_t>(1, vae_config.block_channels.size() - 1)]),
+                          .steps = double(*plan.request.steps),
+                          .batch = double(plan.request.batch),
+                          .keeps_dump = plan.request.dump_path.has_value()};
+  if (options.precision.weight.is_quantized() && !cond) {
+    for (const ideogram4::Config* config : {&cond_config, &uncond_config}) {
+      question.quantized_weights_bytes += double(config->layers) * config->hidden() * (4.0 * config->hidden() + 3.0 * config->intermediate);
+    }
+  }
+  return question;
+}
+
+std::vector<std::int32_t> Pipeline::Impl::tokenize(const std::string& prompt) const {
+  std::vector<std::int32_t> ids = tokenizer.encode(chat_prompt(prompt));
+  if (ids.size() > kMaxTextTokens) {
+    throw InvalidArgument(fmt::format("generate: the prompt has {} tokens with the chat template, at most {} are allowed; shorten it by {}", ids.size(),
+                                      kMaxTextTokens, ids.size() - kMaxTextTokens));
+  }
+  return ids;
+}
+
+void Pipeline::Impl::load(Observer& observer) {
+  if (cond && uncond && vae) return;
+  constexpr int kParts = 4;
+  ExecContext ctx = context(observer);
+  const auto part_done = [&](int part) {
+    observer.on_progress("load", 0, part, kParts);
+    stop_if_asked(observer);
+  };
+  part_done(0);
+  text_encoder.emplace(ctx, index.component("text_encoder"), index.taps, plain_precision());
+  part_done(1);
+  cond.emplace(ctx, index.component("transformer"), "transformer", options.precision);
+  part_done(2);
+  uncond.emplace(ctx, index.component("unconditional_transformer"), "unconditional_transformer", options.precision);
+  part_done(3);
+  vae.emplace(ctx, index.component("vae"), plain_precision());
+  part_done(4);
+}
+
+Tensor Pipeline::Impl::encode(Observer& observer, std::span<const std::int32_t> ids) {
+  ExecContext ctx = context(observer);
+  observer.on_progress("encode", 0, 0, 1);
+  if (!text_encoder) text_encoder.emplace(ctx, index.component("text_encoder"), index.taps, plain_precision());
+  Tensor features = text_encoder->encode(ctx, ids);
+  text_encoder.reset();
+  observer.on_progress("encode", 0, 1, 1);
+  return features;
+}
+
+void Pipeline::Impl::denoise(ExecContext& ctx, const RequestPlan& plan, const ideogram4::Session& cond_session, const ideogram4::Session* uncond_session,
+                             int picture, StepBuffers& buffers, Dump* dump) {
+  const int steps = *plan.request.steps;
+  const Schedule& schedule = plan.schedule;
+  const std::int64_t count = buffers.latents.shape().elements();
+  ctx.observer->on_progress("denoise", picture, 0, steps);
+  for (int step = 0; step < steps; ++step) {
+    stop_if_asked(*ctx.observer);
+    const float guidance = plan.request.guidance[std::size_t(step)];
+    const bool needs_uncond = uncond_session != nullptr && (guidance != 1.0f || dump != nullptr);
+    cond->forward(ctx, cond_session, step, buffers.latents, buffers.velocity_cond);
+    if (needs_uncond) uncond->forward(ctx, *uncond_session, step, buffers.latents, buffers.velocity_uncond);
+
+    const float step_length = schedule.sigmas[std::size_t(step)] - schedule.sigmas[std::size_t(step) + 1];
+    euler_step(buffers.latents.as<float>(), buffers.velocity_cond.as<float>(), guidance != 1.0f ? buffers.velocity_uncond.as<float>() : nullptr, guidance,
+               step_length, count);
+    if (!all_finite(buffers.latents)) {
+      throw DataError(fmt::format(
+          "generate: step {} of {} gave numbers that are not finite (guidance {}); the weights are probably damaged, or --guidance is far too large", step + 1,
+          steps, guidance));
+    }
+    if (dump != nullptr) {
+      copy_tensor(buffers.velocity_cond, dump->velocity_cond(step, picture));
+      copy_tensor(buffers.velocity_uncond, dump->velocity_uncond(step, picture));
+      copy_tensor(buffers.latents, dump->latents(step, picture));
+    }
+    ctx.observer->on_progress("denoise", picture, step + 1, steps);
+  }
+}
+
+Image Pipeline::Impl::decode(ExecContext& ctx, const RequestPlan& plan, const TensorView& latents, int picture, Dump* dump) {
+  stop_if_asked(*ctx.observer);
+  ctx.observer->on_progress("decode", picture, 0, 1);
+  vae->denormalize(ctx, latents);
+  const Tensor decoded = vae->decode(ctx, vae->unpatchify(latents, plan.grid_height, plan.grid_width));
+  if (!all_finite(decoded)) throw DataError("generate: the decoder gave numbers that are not finite; the weights of the vae are probably damaged");
+  if (dump != nullptr) to_unit_range(decoded, dump->image(picture));
+
+  Image image;
+  image.width = *plan.request.width;
+  image.height = *plan.request.height;
+  image.rgb = to_bytes(decoded);
+  image.seed = plan.request.seed + std::uint64_t(picture);
+  image.metadata = picture_metadata(plan.request, origin(), image.seed);
+  ctx.observer->on_progress("decode", picture, 1, 1);
+  return image;
+}
+
+Pipeline::Pipeline(const PipelineOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Pipeline::~Pipeline() = default;
+Pipeline::Pipeline(Pipeline&&) noexcept = default;
+
+RequestPlan Pipeline::plan(const Request& request) const { return plan_request(request, impl_->index.defaults, impl_->token_pixels()); }
+
+void Pipeline::load(Observer& observer) { impl_->load(observer); }
+
+std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, const std::function<void(const Image&)>& finished) {
+  Impl& self = *impl_;
+  const Request& request = plan.request;
+  const std::int64_t tokens = plan.image_tokens();
+  const std::int64_t channels = self.cond_config.in_channels;
+
+  // Everything that can be wrong with the request comes before the first weight is read.
+  const std::vector<std::int32_t> ids = self.tokenize(request.prompt);
+  std::optional<Tensor> given_noise;
+  if (request.noise) given_noise = read_noise(*request.noise, request.batch, tokens, channels);
+  require_memory(estimate_memory(self.memory_question(plan, std::int64_t(ids.size()))), available_memory());
+  std::optional<Dump> dump;
+  if (request.dump_path) dump.emplace(*request.steps, request.batch, tokens, channels, *request.height, *request.width);
+
+  self.load(observer);
+  ExecContext ctx = self.context(observer);
+  const Tensor features = self.encode(observer, ids);
+  if (dump) {
+    dump->set_text(ids, features);
+    dump->set_sigmas(plan.schedule.sigmas);
+  }
+  const bool uses_uncond = dump || std::any_of(request.guidance.begin(), request.guidance.end(), [](float g) { return g != 1.0f; });
+  const auto cond_session = self.cond->prepare(ctx, plan.grid_height, plan.grid_width, features.view(), plan.schedule.times);
+  const auto uncond_session = uses_uncond ? self.uncond->prepare(ctx, plan.grid_height, plan.grid_width, std::nullopt, plan.schedule.times) : nullptr;
+
+  const Shape shape{tokens, channels};
+  StepBuffers buffers{Tensor(DType::f32, shape, {}, "latents"), Tensor(DType::f32, shape, {}, "velocity"), Tensor(DType::f32, shape, {}, "velocity")};
+  std::vector<Image> images;
+  for (int picture = 0; picture < request.batch; ++picture) {
+    if (given_noise) {
+      const std::int64_t first = given_noise->shape()[0] == 1 ? 0 : picture * shape.elements();
+      std::copy_n(given_noise->as<float>() + first, shape.elements(), buffers.latents.as<float>());
+    } else {
+      draw_noise(request.seed + std::uint64_t(picture), {buffers.latents.as<float>(), std::size_t(shape.elements())});
+    }
+    self.denoise(ctx, plan, *cond_session, uncond_session.get(), picture, buffers, dump ? &*dump : nullptr);
+    images.push_back(self.decode(ctx, plan, buffers.latents, picture, dump ? &*dump : nullptr));
+    if (finished) finished(images.back());
+  }
+  if (dump) dump->write(*request.dump_path, {{kRequestKey, request_json(request, self.origin(), request.seed)}});
+  return images;
+}
+
+}  // namespace octavo

@@ -1,0 +1,48 @@
+// Request to pictures: encode, prepare, denoise, decode.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/observer.h"
+#include "octavo/image.h"
+#include "octavo/request.h"
+#include "pipeline/request_plan.h"
+#include "quant/precision.h"
+
+namespace octavo {
+
+struct PipelineOptions {
+  std::filesystem::path model{};  // folder
+  std::string model_name{};       // as it goes into the pictures' metadata; empty: the demo model
+  Precision precision = precision::f32;
+  int threads = 0;
+  bool cpu_reference = false;
+};
+
+// Observer is never null. One call at a time.
+class Pipeline {
+ public:
+  // Reads every configuration and the tokenizer; the weights wait for load().
+  // Throws InvalidArgument, or DataError if the components' configurations disagree with each other.
+  explicit Pipeline(const PipelineOptions& options);
+  ~Pipeline();
+  Pipeline(Pipeline&&) noexcept;
+
+  RequestPlan plan(const Request& request) const;
+
+  // Maps, checks and, if the precision asks for it, quantises the weights. Does nothing the second time.
+  void load(Observer& observer);
+
+  // Draws the plan's pictures one after another, in the order of their seeds: a batch gives the same bytes as its seeds one by one.
+  // `finished` is called with each picture as soon as it is done.
+  std::vector<Image> run(const RequestPlan& plan, Observer& observer, const std::function<void(const Image&)>& finished);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace octavo
