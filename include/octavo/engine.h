@@ -20,39 +20,49 @@
 namespace octavo {
 
 struct EngineOptions {
-  std::string model{};                 // folder of the model; empty: the demo model that came with the program
-  std::string precision = "auto";      // "f32", "bf16", "w8a8"; "auto": f32 on the CPU
-  std::string device = "auto";         // "auto", "cpu", "cuda", "cuda:1"
-  int threads = 0;                     // CPU threads; 0: one per core
-  bool cpu_reference = false;          // run the plain CPU bodies (the definition), very slow
+  std::string model{};             // folder of the model; empty: the demo model that came with the program
+  std::string precision = "auto";  // "f32", "bf16", "w8a8"; "auto": f32 on the CPU
+  std::string device = "auto";     // "auto", "cpu", "cuda", "cuda:1"
+  int threads = 0;                 // CPU threads; 0: one per core that this process may use
+  bool cpu_reference = false;      // run the plain CPU bodies (the definition), very slow
 };
 
-// One message on the way from request to picture. `step` counts from 1 within "denoise".
+// One message on the way from request to picture. `step` counts from 1 to `steps`; step 0 says that the part begins.
 struct Progress {
-  std::string part{};                  // "load", "encode", "denoise", "decode"
-  int picture = 0;                     // 0-based index within the batch
+  std::string part{};  // "load", "encode", "denoise", "decode"
+  int picture = 0;     // 0-based index within the batch
   int step = 0;
   int steps = 0;
-  double seconds = 0;                  // since the part began
+  double seconds = 0;  // since this part of this picture began
 };
 
 struct Callbacks {
   std::function<void(const Progress&)> progress{};
   std::function<void(const std::string&)> advisory{};  // one line that a person may want to know; never an error
-  std::function<bool()> cancelled{};                   // polled between steps; true ends the call with Cancelled
+  std::function<void(const Image&)> picture{};         // each picture as soon as it is finished
+  std::function<bool()> cancelled{};                   // polled between steps and layers; true ends the call with Cancelled
 };
 
-class Engine {
+class OCTAVO_API Engine {
  public:
-  // Opens the model folder: reads the configurations, maps the weights, quantises where the precision asks for it.
-  // Throws InvalidArgument, DataError, Unsupported, OutOfMemory.
-  explicit Engine(const EngineOptions& options, const Callbacks& callbacks = {});
+  // Opens the model folder: reads its configurations and its tokenizer. The weights are mapped, checked and, where the precision
+  // asks for it, quantised by the first generate() or by load(), whichever comes first.
+  // Throws InvalidArgument, DataError, Unsupported.
+  explicit Engine(const EngineOptions& options);
   ~Engine();
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
 
-  // Checks a request against the model without running it; returns the request with every field filled in.
-  Request resolve(const Request& request) const;
+  // The folder that was opened, and the precision that "auto" became.
+  const std::string& model() const;
+  const std::string& precision() const;
+
+  // Checks a request without drawing it: returns it with every field filled in (option, then preset, then the model's defaults).
+  // Throws InvalidArgument. Advisory lines go to the callback.
+  Request resolve(const Request& request, const Callbacks& callbacks = {}) const;
+
+  // Loads the weights now rather than in the first generate(). Throws DataError, OutOfMemory, Cancelled.
+  void load(const Callbacks& callbacks = {});
 
   // Draws request.batch pictures, in the order of their seeds.
   std::vector<Image> generate(const Request& request, const Callbacks& callbacks = {});

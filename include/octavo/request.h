@@ -18,16 +18,16 @@ struct NoiseSource {
 };
 
 struct Request {
-  std::string prompt{};                    // UTF-8 without NUL; plain text, or a JSON caption passed byte for byte
-  std::optional<int> width{};              // pixels, a multiple of 16
-  std::optional<int> height{};             // pixels, a multiple of 16
-  std::optional<std::string> preset{};     // "quality-48", "default-20", "turbo-12"
-  std::optional<int> steps{};              // >= 1
-  std::vector<float> guidance{};           // empty: preset's; one value: every step; else one per step, in time order
-  std::optional<double> mu{};              // mean of the logit-normal schedule, before the resolution shift
-  std::optional<double> std_dev{};         // its standard deviation, > 0
+  std::string prompt{};                 // UTF-8 without NUL; plain text, or a JSON caption passed byte for byte
+  std::optional<int> width{};           // pixels, a multiple of 16
+  std::optional<int> height{};          // pixels, a multiple of 16
+  std::optional<std::string> preset{};  // "quality-48", "default-20", "turbo-12"
+  std::optional<int> steps{};           // >= 1
+  std::vector<float> guidance{};        // empty: preset's; one value: every step; else one per step, in time order
+  std::optional<double> mu{};           // mean of the logit-normal schedule, before the resolution shift
+  std::optional<double> std_dev{};      // its standard deviation, > 0
   std::uint64_t seed = 0;
-  int batch = 1;                           // pictures with seeds seed ... seed + batch - 1
+  int batch = 1;  // pictures with seeds seed ... seed + batch - 1
   ScheduleEnd schedule_end = ScheduleEnd::zero;
   std::optional<NoiseSource> noise{};      // [L, C], [1, L, C] or [batch, L, C] float32
   std::optional<std::string> dump_path{};  // write the intermediate tensors as safetensors

@@ -1,0 +1,146 @@
+#include "generate.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "api/describe.h"
+#include "interrupt.h"
+#include "numbers.h"
+#include "octavo/engine.h"
+#include "progress.h"
+
+namespace octavo::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_prompt(const GenerateArguments& arguments) {
+  if (arguments.prompt && arguments.prompt_file) throw InvalidArgument("generate: --prompt and --prompt-file exclude each other; give one of them");
+  if (arguments.prompt) return *arguments.prompt;
+  if (!arguments.prompt_file) throw InvalidArgument("generate: a prompt is missing; give --prompt \"three orange stars\" or --prompt-file FILE");
+  std::string text = read_text_argument(*arguments.prompt_file, "generate: --prompt-file");
+  // Editors and echo end a line of plain text with a newline that nobody means. A JSON caption goes to the model byte for byte.
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const bool is_json = first != std::string::npos && text[first] == '{';
+  if (!is_json && text.ends_with('\n')) {
+    text.pop_back();
+    if (text.ends_with('\r')) text.pop_back();
+  }
+  return text;
+}
+
+Request to_request(const GenerateArguments& arguments) {
+  Request request;
+  request.prompt = read_prompt(arguments);
+  if (arguments.width) request.width = to_int("generate: --width", *arguments.width);
+  if (arguments.height) request.height = to_int("generate: --height", *arguments.height);
+  request.preset = arguments.preset;
+  if (arguments.steps) request.steps = to_int("generate: --steps", *arguments.steps);
+  if (arguments.guidance) request.guidance = to_float_list("generate: --guidance", *arguments.guidance);
+  if (arguments.mu) request.mu = to_double("generate: --mu", *arguments.mu);
+  if (arguments.std_dev) request.std_dev = to_double("generate: --std", *arguments.std_dev);
+  if (arguments.seed) request.seed = to_seed("generate: --seed", *arguments.seed);
+  if (arguments.batch) request.batch = to_int("generate: --batch", *arguments.batch);
+  if (request.batch < 1) throw InvalidArgument(fmt::format("generate: --batch {} must be at least 1", request.batch));
+  if (arguments.schedule_end) request.schedule_end = to_schedule_end("generate: --schedule-end", *arguments.schedule_end);
+  if (arguments.noise) request.noise = to_noise_source("generate: --noise", *arguments.noise);
+  request.force = arguments.force;
+  return request;
+}
+
+EngineOptions to_engine_options(const GenerateArguments& arguments) {
+  EngineOptions options;
+  options.model = arguments.model.value_or("");
+  if (arguments.model && arguments.model->empty())
+    throw InvalidArgument("generate: --model is empty; give the folder of a model, or leave it out for the demo model");
+  options.precision = arguments.precision.value_or("auto");
+  options.device = arguments.device.value_or("auto");
+  if (arguments.threads) {
+    options.threads = to_int("generate: --threads", *arguments.threads);
+    if (options.threads < 1) throw InvalidArgument(fmt::format("generate: --threads {} must be at least 1; leave it out for one per core", options.threads));
+  }
+  options.cpu_reference = arguments.cpu_reference;
+  return options;
+}
+
+// Where each picture goes: the path itself for one, name-SEED.png for several. Every path has been proven writable.
+std::vector<std::string> output_paths(const GenerateArguments& arguments, const Request& request) {
+  const std::string output = arguments.output.value_or(fmt::format("octavo-{}.png", request.seed));
+  if (output == "-") {
+    if (request.batch > 1) throw InvalidArgument(fmt::format("generate: --output - takes one picture, but --batch is {}; give a file name", request.batch));
+    if (arguments.json) throw InvalidArgument("generate: --output - and --json both want standard output; give a file name");
+    if (::isatty(STDOUT_FILENO) == 1) throw InvalidArgument("generate: --output - would write a PNG to the terminal; redirect it or give a file name");
+    return {output};
+  }
+  const fs::path path = output;
+  for (const char* other : {".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"}) {
+    if (path.extension() == other) throw InvalidArgument(fmt::format("generate: --output '{}': pictures are written as PNG; end the name in .png", output));
+  }
+  std::vector<std::string> paths;
+  for (int i = 0; i < request.batch; ++i) {
+    const std::uint64_t seed = request.seed + std::uint64_t(i);
+    const std::string extension = path.has_extension() ? path.extension().string() : ".png";
+    const fs::path numbered = path.parent_path() / fmt::format("{}-{}{}", path.stem().string(), seed, extension);
+    const std::string name = !arguments.output ? fmt::format("octavo-{}.png", seed) : request.batch == 1 ? output : numbered.string();
+    paths.push_back(check_output_path(name, "generate: --output"));
+  }
+  return paths;
+}
+
+}  // namespace
+
+void print_result(const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0) throw DataError(fmt::format("standard output: writing failed ({})", std::strerror(errno)));
+}
+
+void generate(const GenerateArguments& arguments) {
+  // Whatever can be refused is refused before the first byte of weights is read.
+  Request request = to_request(arguments);
+  const EngineOptions options = to_engine_options(arguments);
+  const std::vector<std::string> paths = output_paths(arguments, request);
+  if (arguments.dump) request.dump_path = check_output_path(*arguments.dump, "generate: --dump");
+  if (request.dump_path && *request.dump_path == paths.front()) {
+    throw InvalidArgument(fmt::format("generate: --dump and --output are the same file '{}'; give two names", paths.front()));
+  }
+
+  catch_interrupts();
+  const auto start = std::chrono::steady_clock::now();
+  ProgressDisplay display(arguments.quiet, request.batch);
+  std::vector<DrawnPicture> drawn;
+  Callbacks callbacks;
+  callbacks.progress = [&](const Progress& progress) { display.show(progress); };
+  callbacks.advisory = [&](const std::string& line) { display.note(line); };
+  callbacks.cancelled = [] { return was_interrupted(); };
+  callbacks.picture = [&](const Image& image) {
+    const std::string& path = paths[drawn.size()];
+    if (path == "-") {
+      print_result(png_bytes(image));
+    } else {
+      save_png(image, path);
+      display.clear();
+      if (!arguments.json) print_result(path + "\n");
+    }
+    Image without_pixels = image;
+    without_pixels.rgb.clear();
+    drawn.push_back({path, std::move(without_pixels)});
+  };
+
+  Engine engine(options);
+  if (options.model.empty()) display.note(fmt::format("drawing with the demo model in {}; --model DIR chooses another", engine.model()));
+  engine.generate(request, callbacks);
+  display.clear();
+
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (arguments.json) print_result(describe_pictures(drawn, seconds, request.dump_path.value_or("")));
+  if (!arguments.quiet) fmt::print(stderr, "done: {} picture{} in {:.1f} s\n", drawn.size(), drawn.size() == 1 ? "" : "s", seconds);
+}
+
+}  // namespace octavo::cli

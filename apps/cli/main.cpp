@@ -1,0 +1,174 @@
+// The `octavo` program: words to arguments, exceptions to exit codes. The only file that includes the parsing library.
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "api/describe.h"
+#include "arguments.h"
+#include "generate.h"
+#include "help.h"
+#include "interrupt.h"
+#include "octavo/error.h"
+
+namespace octavo::cli {
+namespace {
+
+constexpr int kUsageError = 2;  // the same as InvalidArgument, whatever the parsing library would return
+constexpr int kInternalError = 70;
+
+Format format_of(bool json) { return json ? Format::json : Format::text; }
+
+// One line on standard error, even where the message of a library has several.
+void print_error(std::string message) {
+  for (char& c : message) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  std::fprintf(stderr, "octavo: %s\n", message.c_str());
+}
+
+void add_generate(CLI::App& program) {
+  auto arguments = std::make_shared<GenerateArguments>();
+  CLI::App* command = program.add_subcommand("generate", "draw pictures from a prompt");
+  command->description(kGenerateHelp);
+  const auto text = [&](const char* name, std::optional<std::string>& value, const char* kind, const char* meaning, const char* group) {
+    command->add_option_function<std::string>(name, [&value](const std::string& word) { value = word; }, meaning)->type_name(kind)->group(group);
+  };
+  const auto flag = [&](const char* name, bool& value, const char* meaning, const char* group) { command->add_flag(name, value, meaning)->group(group); };
+
+  const char* what = "What to draw";
+  text("--model", arguments->model, "DIR", "folder of the model; the demo model if left out", what);
+  text("--prompt", arguments->prompt, "TEXT", "plain text or a JSON caption", what);
+  text("--prompt-file", arguments->prompt_file, "FILE|-", "read the prompt from a file or from standard input", what);
+  text("--width", arguments->width, "PIXELS", "a multiple of 16, 256 to 2048", what);
+  text("--height", arguments->height, "PIXELS", "a multiple of 16, 256 to 2048", what);
+  text("--seed", arguments->seed, "N", "same seed, same picture; default 0", what);
+  text("--batch", arguments->batch, "N", "draw N pictures with seeds S to S+N-1 as NAME-SEED.png", what);
+
+  const char* how = "How to draw it";
+  text("--preset", arguments->preset, "NAME", "quality-48, default-20 or turbo-12", how);
+  text("--steps", arguments->steps, "N", "number of denoising steps", how);
+  text("--guidance", arguments->guidance, "G[,G...]", "one value for all steps, or one per step in time order", how);
+  text("--mu", arguments->mu, "X", "mean of the noise schedule, before the resolution shift", how);
+  text("--std", arguments->std_dev, "X", "standard deviation of the noise schedule", how);
+  text("--schedule-end", arguments->schedule_end, "zero|official", "last sigma: exactly 0 (default), or the model's own 5.5e-4", how);
+  text("--noise", arguments->noise, "FILE:NAME", "start from this tensor of a safetensors file instead of drawn noise", how);
+
+  const char* where = "Where to compute";
+  text("--precision", arguments->precision, "P", "auto (default), f32, bf16 or w8a8", where);
+  text("--device", arguments->device, "D", "auto (default), cpu, cuda or cuda:N", where);
+  text("--threads", arguments->threads, "N", "CPU threads; default one per core. Does not change the picture", where);
+  flag("--cpu-reference", arguments->cpu_reference, "run the plain CPU bodies, the definition; very slow", where);
+
+  const char* output = "Output";
+  text("--output,-o", arguments->output, "PATH|-", "PNG file, or - for standard output; default octavo-SEED.png", output);
+  text("--dump", arguments->dump, "FILE", "write tokens, features, latents and velocities as safetensors", output);
+  flag("--json", arguments->json, "print the result as JSON", output);
+  flag("--quiet,-q", arguments->quiet, "no progress and no notes on standard error", output);
+  flag("--force", arguments->force, "allow sides over 2048 pixels", output);
+  command->callback([arguments] { generate(*arguments); });
+}
+
+void add_inspect(CLI::App& program) {
+  auto arguments = std::make_shared<InspectArguments>();
+  CLI::App* command = program.add_subcommand("inspect", "say what is in a model folder, a weight file or a picture");
+  command->description(kInspectHelp);
+  command->add_option("path", arguments->path, "model folder, component folder, .safetensors or .png")->required()->type_name("PATH");
+  command->add_option("--precision", arguments->precision, "show what this precision would load")->type_name("P");
+  command->add_flag("--json", arguments->json, "print JSON");
+  command->callback([arguments] { print_result(describe_path(arguments->path, arguments->precision, format_of(arguments->json))); });
+}
+
+void add_caption(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("caption", "check or compact a JSON caption");
+  command->description(kCaptionHelp);
+  command->require_subcommand(1);
+  auto arguments = std::make_shared<CaptionArguments>();
+  CLI::App* check = command->add_subcommand("check", "list what is unusual about a caption");
+  check->description(kCaptionCheckHelp);
+  check->add_option("file", arguments->path, "JSON file, or - for standard input")->required()->type_name("FILE|-");
+  check->add_flag("--json", arguments->json, "print JSON");
+  check->callback([arguments] {
+    const std::string text = read_text_argument(arguments->path, "caption check");
+    print_result(describe_caption(text, arguments->path, format_of(arguments->json)));
+  });
+  CLI::App* compact = command->add_subcommand("compact", "write a caption in the form the model was trained on");
+  compact->description(kCaptionCompactHelp);
+  compact->add_option("file", arguments->path, "JSON file, or - for standard input")->required()->type_name("FILE|-");
+  compact->callback([arguments] { print_result(compact_caption_text(read_text_argument(arguments->path, "caption compact"))); });
+}
+
+void add_small_commands(CLI::App& program) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* devices = program.add_subcommand("devices", "list what this machine can compute with");
+  devices->description(kDevicesHelp);
+  devices->add_flag("--json", *json, "print JSON");
+  devices->callback([json] { print_result(describe_devices(format_of(*json))); });
+  CLI::App* version = program.add_subcommand("version", "print the version");
+  version->description(kVersionHelp);
+  version->add_flag("--json", *json, "print JSON");
+  version->callback([json] { print_result(describe_version(format_of(*json))); });
+}
+
+// The deepest command that was named: its help is the one that helps.
+const CLI::App* named_command(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return app;
+}
+
+std::string command_line_of(const CLI::App* app) {
+  return app->get_parent() == nullptr ? "octavo" : command_line_of(app->get_parent()) + " " + app->get_name();
+}
+
+int run(int argc, char** argv) {
+  CLI::App program(kProgramHelp, "octavo");
+  program.require_subcommand(1);
+  program.set_version_flag("--version", [] { return describe_version(Format::text); });
+  add_generate(program);
+  add_inspect(program);
+  add_caption(program);
+  add_small_commands(program);
+  if (argc <= 1) {
+    std::fputs(program.help().c_str(), stderr);
+    return kUsageError;
+  }
+  try {
+    program.parse(argc, argv);
+    return 0;
+  } catch (const CLI::CallForHelp&) {
+    print_result(named_command(&program)->help());
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    print_result(version.what());
+    return 0;
+  } catch (const CLI::ParseError& failure) {
+    const std::string where = command_line_of(named_command(&program));
+    print_error(std::string(failure.what()) + "; see " + where + " --help");
+    return kUsageError;
+  }
+}
+
+}  // namespace
+}  // namespace octavo::cli
+
+int main(int argc, char** argv) {
+  using namespace octavo::cli;
+  try {
+    return run(argc, argv);
+  } catch (const octavo::Cancelled& stopped) {
+    print_error(stopped.what());
+    return interrupted_exit_code();
+  } catch (const octavo::Error& error) {
+    print_error(error.what());
+    return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory; use a smaller --width and --height or close other programs");
+    return octavo::OutOfMemory("").exit_code();
+  } catch (const std::exception& error) {
+    print_error(std::string("internal error: ") + error.what() + "; please report it with the output of 'octavo version' and this command");
+    return kInternalError;
+  }
+}

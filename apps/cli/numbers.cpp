@@ -1,0 +1,57 @@
+#include "numbers.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <limits>
+
+#include "octavo/error.h"
+
+namespace octavo::cli {
+namespace {
+
+template <class Number>
+Number parse(const char* option, const std::string& word, const char* wanted) {
+  Number number{};
+  const char* end = word.data() + word.size();
+  const auto [stop, status] = std::from_chars(word.data(), end, number);
+  if (status == std::errc::result_out_of_range && stop == end) throw InvalidArgument(fmt::format("{} {} is out of range; give {}", option, word, wanted));
+  if (status != std::errc{} || stop != end) throw InvalidArgument(fmt::format("{} '{}' is not {}", option, word, wanted));
+  return number;
+}
+
+}  // namespace
+
+int to_int(const char* option, const std::string& word) { return parse<int>(option, word, "a whole number"); }
+
+std::uint64_t to_seed(const char* option, const std::string& word) {
+  return parse<std::uint64_t>(option, word, "a whole number from 0 to 18446744073709551615");
+}
+
+double to_double(const char* option, const std::string& word) { return parse<double>(option, word, "a number"); }
+
+std::vector<float> to_float_list(const char* option, const std::string& words) {
+  std::vector<float> values;
+  for (std::size_t start = 0;;) {
+    const std::size_t comma = words.find(',', start);
+    values.push_back(parse<float>(option, words.substr(start, comma - start), "a number, or numbers separated by commas"));
+    if (comma == std::string::npos) return values;
+    start = comma + 1;
+  }
+}
+
+ScheduleEnd to_schedule_end(const char* option, const std::string& word) {
+  if (word == "zero") return ScheduleEnd::zero;
+  if (word == "official") return ScheduleEnd::official;
+  throw InvalidArgument(fmt::format("{} '{}' is unknown; known: zero, official", option, word));
+}
+
+NoiseSource to_noise_source(const char* option, const std::string& word) {
+  const std::size_t colon = word.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == word.size()) {
+    throw InvalidArgument(fmt::format("{} '{}' must be FILE.safetensors:TENSOR, like noise.safetensors:noise", option, word));
+  }
+  return {.path = word.substr(0, colon), .tensor = word.substr(colon + 1)};
+}
+
+}  // namespace octavo::cli

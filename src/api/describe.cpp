@@ -1,0 +1,102 @@
+#include "api/describe.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "io/json.h"
+#include "io/png.h"
+#include "octavo/error.h"
+#include "pipeline/metadata.h"
+#include "text/caption.h"
+#include "text/tokenizer.h"
+
+namespace octavo {
+namespace {
+
+constexpr std::size_t kMaxTextBytes = 16u << 20;  // 2,048 tokens are some 10 KB; this is the guard against "--prompt-file movie.mp4"
+
+std::string read_standard_input(std::string_view option) {
+  std::string text;
+  char chunk[65536];
+  for (;;) {
+    const ssize_t count = ::read(STDIN_FILENO, chunk, sizeof chunk);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw InvalidArgument(fmt::format("{} -: standard input cannot be read ({})", option, std::strerror(errno)));
+    if (count == 0) return text;
+    text.append(chunk, std::size_t(count));
+    if (text.size() > kMaxTextBytes)
+      throw InvalidArgument(fmt::format("{} -: standard input has more than {} bytes; that is no text for a prompt", option, kMaxTextBytes));
+  }
+}
+
+}  // namespace
+
+std::string read_text_argument(const std::string& path, std::string_view option) {
+  if (path == "-") return read_standard_input(option);
+  try {
+    const MappedFile file(path);
+    if (file.bytes().size() > kMaxTextBytes) {
+      throw InvalidArgument(fmt::format("'{}' has {} bytes, more than {}; that is no text for a prompt", path, file.bytes().size(), kMaxTextBytes));
+    }
+    return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+  } catch (const Error& failure) {
+    throw InvalidArgument(fmt::format("{}: {}", option, failure.what()));
+  }
+}
+
+std::string check_output_path(const std::string& path, std::string_view option) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  if (path.empty()) throw InvalidArgument(fmt::format("{}: the path is empty; give one like picture.png", option));
+  fs::path target = path;
+  if (fs::exists(target, failure)) {
+    // Replacing a device or a pipe by a file would be no favour.
+    if (!fs::is_regular_file(target, failure) && !fs::is_directory(target, failure)) {
+      throw InvalidArgument(fmt::format("{} '{}': is not a regular file; use '-' for standard output", option, path));
+    }
+    if (fs::is_symlink(target, failure)) target = fs::canonical(target, failure);  // the file is replaced, the link stays
+  }
+  try {
+    const AtomicFile probe(target);
+  } catch (const Error& error) {
+    throw InvalidArgument(fmt::format("{}: {}", option, error.what()));
+  }
+  return target.string();
+}
+
+std::string describe_caption(const std::string& text, const std::string& name, Format format) {
+  const std::size_t bad = first_invalid_byte(text);
+  if (bad != std::string::npos) throw InvalidArgument(fmt::format("caption '{}': invalid UTF-8 or NUL at byte {}; save it as UTF-8 text", name, bad));
+  const std::vector<std::string> warnings = check_caption(text);
+  if (format == Format::json) return Json{{"caption", name}, {"warnings", warnings}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string lines;
+  for (const std::string& warning : warnings) lines += fmt::format("{}: warning: {}\n", name, warning);
+  return warnings.empty() ? fmt::format("{}: nothing to complain about\n", name) : lines;
+}
+
+std::string compact_caption_text(const std::string& text) { return compact_caption(text); }
+
+std::string describe_pictures(const std::vector<DrawnPicture>& pictures, double seconds, const std::string& dump_path) {
+  Json list = Json::array();
+  for (const DrawnPicture& picture : pictures) {
+    Json entry{{"path", picture.path}, {"seed", picture.image.seed}, {"width", picture.image.width}, {"height", picture.image.height}};
+    const auto request = picture.image.metadata.find(kRequestKey);
+    if (request != picture.image.metadata.end()) entry["request"] = parse_json(request->second, "request");
+    list.push_back(std::move(entry));
+  }
+  Json result{{"pictures", list}, {"seconds", seconds}};
+  if (!dump_path.empty()) result["dump"] = dump_path;
+  return result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string png_bytes(const Image& image) {
+  const std::vector<std::byte> bytes = encode_png(image);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace octavo

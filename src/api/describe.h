@@ -1,0 +1,42 @@
+// What the program prints about things that it does not draw. Each function returns whole text, ready for standard output:
+// lines for people, or one JSON document.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "octavo/image.h"
+#include "octavo/request.h"
+#include "octavo/version.h"
+
+namespace octavo {
+
+enum class Format { text, json };
+
+// A model folder, a component folder, a safetensors file or a picture drawn by this program. `precision` as in EngineOptions.
+OCTAVO_API std::string describe_path(const std::string& path, const std::string& precision, Format format);
+// CPU, GPUs or why there are none, and which precision runs where.
+OCTAVO_API std::string describe_devices(Format format);
+OCTAVO_API std::string describe_version(Format format);
+// The verifier's findings about a JSON caption; `name` is what to call it.
+OCTAVO_API std::string describe_caption(const std::string& text, const std::string& name, Format format);
+// The compact form that the model reads. Throws DataError if it is not JSON.
+OCTAVO_API std::string compact_caption_text(const std::string& text);
+
+struct DrawnPicture {
+  std::string path{};
+  Image image{};  // its pixels are not looked at
+};
+// The result of `generate --json`.
+OCTAVO_API std::string describe_pictures(const std::vector<DrawnPicture>& pictures, double seconds, const std::string& dump_path);
+
+// A whole file, or standard input for "-". Throws InvalidArgument if it cannot be read or is over 16 MiB.
+OCTAVO_API std::string read_text_argument(const std::string& path, std::string_view option);
+// Proves, by creating a file beside it, that `path` can be written; returns where it really lies (a link is followed).
+// Throws InvalidArgument naming `option`.
+OCTAVO_API std::string check_output_path(const std::string& path, std::string_view option);
+// PNG bytes as save_png writes them.
+OCTAVO_API std::string png_bytes(const Image& image);
+
+}  // namespace octavo

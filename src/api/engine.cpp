@@ -1,0 +1,127 @@
+#include "octavo/engine.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <new>
+#include <optional>
+
+#include "api/resources.h"
+#include "base/clock.h"
+#include "base/observer.h"
+#include "device/device.h"
+#include "pipeline/pipeline.h"
+
+namespace octavo {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+// Carries messages of the house to the caller's functions and stamps them with the time since their part began.
+class CallbackObserver final : public Observer {
+ public:
+  explicit CallbackObserver(const Callbacks& callbacks) : callbacks_(callbacks) {}
+
+  void on_progress(std::string_view part, int picture, int step, int steps) override {
+    if (part != part_ || picture != picture_) {
+      part_ = part;
+      picture_ = picture;
+      clock_ = {};
+    }
+    if (callbacks_.progress) callbacks_.progress({.part = part_, .picture = picture, .step = step, .steps = steps, .seconds = clock_.seconds()});
+  }
+  void on_advisory(std::string_view line) override {
+    if (callbacks_.advisory) callbacks_.advisory(std::string(line));
+  }
+  bool cancelled() override { return callbacks_.cancelled && callbacks_.cancelled(); }
+
+ private:
+  const Callbacks& callbacks_;
+  std::string part_{};
+  int picture_ = -1;
+  Stopwatch clock_{};
+};
+
+// Runs `body`; what leaves is one of error.h, or what the caller's own functions threw.
+template <class Body>
+auto translated(Body&& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory("octavo: an allocation failed; use a smaller --width and --height or close other programs");
+  } catch (const std::filesystem::filesystem_error& failure) {
+    throw InvalidArgument(fmt::format("file: {}; check the path and its permissions", failure.what()));
+  }
+}
+
+Precision precision_named(const std::string& name) {
+  if (name == "auto") return precision::f32;
+  if (const Precision* found = precision::find(name)) return *found;
+  std::string known;
+  for (const Precision& candidate : precision::all) known += fmt::format(", {}", candidate.name);
+  throw InvalidArgument(fmt::format("generate: --precision '{}' is unknown; known: auto{}", name, known));
+}
+
+void require_cpu(const std::string& device) {
+  if (device == "auto") return;  // pictures are drawn on the CPU so far, whatever else is there
+  if (!parse_device(device).is_cpu()) {
+    throw Unsupported(
+        fmt::format("generate: --device {}: pictures are drawn on the CPU in this version (the GPU runs single kernels only); use --device cpu", device));
+  }
+}
+
+PipelineOptions pipeline_options(const EngineOptions& options) {
+  require_cpu(options.device);
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    throw InvalidArgument(fmt::format("generate: --threads {} must be between 1 and {}, or 0 for one per core", options.threads, kMaxThreads));
+  }
+  return {.model = options.model.empty() ? default_model() : std::filesystem::path(options.model),
+          .model_name = options.model,
+          .precision = precision_named(options.precision),
+          .threads = options.threads,
+          .cpu_reference = options.cpu_reference};
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  PipelineOptions options;
+  Pipeline pipeline;
+  std::string model;
+  std::string precision;
+
+  explicit Impl(const EngineOptions& given)
+      : options(pipeline_options(given)), pipeline(options), model(options.model.string()), precision(options.precision.name) {}
+
+  RequestPlan plan(const Request& request, const Callbacks& callbacks) const {
+    RequestPlan plan = pipeline.plan(request);
+    if (callbacks.advisory) {
+      for (const std::string& line : plan.advisories) callbacks.advisory(line);
+    }
+    return plan;
+  }
+};
+
+Engine::Engine(const EngineOptions& options) : impl_(translated([&] { return std::make_unique<Impl>(options); })) {}
+Engine::~Engine() = default;
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+
+const std::string& Engine::model() const { return impl_->model; }
+const std::string& Engine::precision() const { return impl_->precision; }
+
+Request Engine::resolve(const Request& request, const Callbacks& callbacks) const {
+  return translated([&] { return impl_->plan(request, callbacks).request; });
+}
+
+void Engine::load(const Callbacks& callbacks) {
+  CallbackObserver observer(callbacks);
+  translated([&] { impl_->pipeline.load(observer); });
+}
+
+std::vector<Image> Engine::generate(const Request& request, const Callbacks& callbacks) {
+  CallbackObserver observer(callbacks);
+  return translated([&] { return impl_->pipeline.run(impl_->plan(request, callbacks), observer, callbacks.picture); });
+}
+
+}  // namespace octavo
