@@ -1,6 +1,7 @@
 // The epilogue of a projection on the CPU, feature by feature, in float32. numerics.md section 5
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -35,11 +36,13 @@ inline void finish_row(float* v, std::int64_t m, std::int64_t first, std::int64_
   }
   if (epilogue.residual) {
     const TensorView& residual = *epilogue.residual;
-    const auto* row = static_cast<const std::byte*>(residual.row_bytes(m));
-    for (std::int64_t n = 0; n < count; ++n) {
-      float r = 0;
-      load_as_float(row + std::size_t(first + n) * bytes_of(residual.dtype), residual.dtype, 1, &r);
-      v[n] += r;
+    const auto* row = static_cast<const std::byte*>(residual.row_bytes(m)) + std::size_t(first) * bytes_of(residual.dtype);
+    constexpr std::int64_t kChunk = 256;
+    float r[kChunk];
+    for (std::int64_t n = 0; n < count; n += kChunk) {
+      const std::int64_t here = std::min(kChunk, count - n);
+      load_as_float(row + std::size_t(n) * bytes_of(residual.dtype), residual.dtype, here, r);
+      for (std::int64_t i = 0; i < here; ++i) v[n + i] += r[i];
     }
   }
   store_from_float(v, count, y.dtype, static_cast<std::byte*>(y.row_bytes(m)) + std::size_t(first) * bytes_of(y.dtype));

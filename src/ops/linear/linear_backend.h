@@ -1,19 +1,23 @@
 // The bodies behind linear.h. They trust their arguments: linear.cpp has checked them.
 #pragma once
 
+#include "cpu/isa.h"
 #include "ops/linear/linear.h"
 
 namespace octavo {
 
-inline constexpr bool kLinearHasCuda = false;  // true once linear_cuda.cpp defines the three functions below
+inline constexpr bool kLinearHasCuda = true;
 
 void linear_cpu(const TensorView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
 void linear_cpu(const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
 void linear_accumulate_cpu(const TensorView& x, const TensorView& w, const TensorView& acc);
 
-void linear_cpu_fast(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
-void linear_cpu_fast(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
-void linear_accumulate_cpu_fast(ExecContext& ctx, const TensorView& x, const TensorView& w, const TensorView& acc);
+// `isa` forces a member, for tests and benches.
+void linear_cpu_fast(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y,
+                     cpu::Isa isa = cpu::active_isa());
+void linear_cpu_fast(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y,
+                     cpu::Isa isa = cpu::active_isa());
+void linear_accumulate_cpu_fast(ExecContext& ctx, const TensorView& x, const TensorView& w, const TensorView& acc, cpu::Isa isa = cpu::active_isa());
 
 void linear_cuda(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
 void linear_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
