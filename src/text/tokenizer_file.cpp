@@ -208,8 +208,9 @@ void read_added_from_list(const std::filesystem::path& path, TokenizerDefinition
 }
 
 TokenizerDefinition read_vocabulary_and_merges(const std::filesystem::path& folder) {
-  TokenizerDefinition definition{.who = fmt::format("file '{}'", (folder / "vocab.json").string()), .pattern = kDefaultPattern};
-  read_vocabulary(Reader{definition.who}, read_json(folder / "vocab.json"), definition.bpe);
+  TokenizerDefinition definition{.who = fmt::format("tokenizer '{}'", folder.string()), .pattern = kDefaultPattern};
+  const std::string vocabulary_who = fmt::format("file '{}'", (folder / "vocab.json").string());
+  read_vocabulary(Reader{vocabulary_who}, read_json(folder / "vocab.json"), definition.bpe);
 
   const std::string merges_who = fmt::format("file '{}'", (folder / "merges.txt").string());
   const Reader merges_reader{merges_who};

@@ -100,7 +100,7 @@ TEST(TokenizerFile, pattern_that_matches_nothing_or_emptiness_loses_no_text) {
 
 TEST(TokenizerFile, catastrophic_pattern_is_one_clear_error) {
   Json root = demo_json();
-  root["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(a|aa|a*)*b";
+  root["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(?:a|aa)+[bc]";
   const Tokenizer tokenizer = load(root);
   EXPECT_THAT(message_of<DataError>([&] { tokenizer.encode(std::string(5000, 'a')); }),
               AllOf(HasSubstr("tokenizer.json"), HasSubstr("the split pattern fails")));
@@ -181,7 +181,7 @@ TEST(TokenizerFile, merges_txt_that_is_damaged) {
   EXPECT_THAT(with("e \n"), HasSubstr("merge 0"));
   EXPECT_THAT(with("q \xff\n"), HasSubstr("at byte 2"));
   EXPECT_THAT(with("q qqq\n"), HasSubstr("vocabulary"));
-  EXPECT_EQ(with("#version: 0.2\n# #\n"), "");  // a merge of two signs is no comment… but "##" must be known
+  EXPECT_THAT(with("#version: 0.2\n# #\n"), HasSubstr("'#' + '#'"));  // a merge of two such signs is no comment
 }
 
 TEST(TokenizerFile, damaged_parts_have_clear_errors) {
@@ -223,11 +223,9 @@ TEST(TokenizerFile, vocabulary_of_full_size_opens_fast) {
   Json& vocabulary = root["model"]["vocab"];
   std::string text = vocabulary.dump();
   text.pop_back();
-  std::string merges = "[\"! !\"";
-  text += ",\"!!\":1000";
-  std::string token = "!!";
-  // Chains of signs: "!!" + "!" and so on would grow too long, so every new token is a known one and a byte.
-  std::vector<std::string> known = {"!!"};
+  std::string merges = "[\"Z Z\"";
+  text += ",\"ZZ\":1000";
+  std::vector<std::string> known = {"ZZ"};  // every new token is a known one and a letter
   int id = 1001;
   for (std::size_t i = 0; id < 150'000; ++i) {
     for (char c = 'a'; c <= 'z' && id < 150'000; ++c) {
@@ -246,7 +244,7 @@ TEST(TokenizerFile, vocabulary_of_full_size_opens_fast) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   RecordProperty("open_ms", int(seconds * 1000));
   EXPECT_LT(seconds, 20);  // measured 0.3 s; a quadratic reader needs minutes
-  EXPECT_EQ(tokenizer.encode("!!abc").size(), 1u);
+  EXPECT_EQ(tokenizer.encode("ZZabc").size(), 1u);
   EXPECT_EQ(tokenizer.vocabulary_size(), 150'000);
 }
 
