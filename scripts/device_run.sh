@@ -55,7 +55,7 @@ part_build() {
   return "${PIPESTATUS[0]}"
 }
 
-gpu_tests() { find "$build/tests/gpu" -maxdepth 2 -type f -executable -name 'gpu_*' | grep -E "${TESTS:-.}" | sort; }
+gpu_tests() { find "$build" -type f -executable -name 'gpu_*' | grep -E "${TESTS:-.}" | sort; }
 
 part_tests() {
   # GoogleTest programs, four at a time; OCTAVO_REQUIRE_GPU makes a skip a failure.

@@ -5,7 +5,7 @@
 
 namespace octavo {
 
-inline constexpr bool kNormModulateHasCuda = false;  // true once norm_modulate_cuda.cpp defines the four functions below
+inline constexpr bool kNormModulateHasCuda = true;
 
 void rms_norm_cpu(const TensorView& x, const NormArgs& args, const RowOutput& out);
 void layer_norm_cpu(const TensorView& x, float eps, const std::optional<TensorView>& mod_scale, const RowOutput& out);

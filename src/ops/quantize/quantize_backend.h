@@ -5,7 +5,7 @@
 
 namespace octavo {
 
-inline constexpr bool kQuantizeHasCuda = false;  // true once quantize_cuda.cpp defines the function below
+inline constexpr bool kQuantizeHasCuda = true;
 
 void quantize_rows_cpu(const TensorView& x, const QuantizedView& out);
 void quantize_rows_cpu_fast(ExecContext& ctx, const TensorView& x, const QuantizedView& out);

@@ -1,0 +1,20 @@
+// What quantize_cuda.cpp hands to the kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/row/row.h"
+
+namespace octavo {
+
+struct QuantizeLaunch {
+  cuda::RowsIn x{};
+  cuda::RowsOut out{};
+  std::int64_t rows = 0;
+  int columns = 0;
+};
+
+// Enqueues on `stream` (a cudaStream_t). Throws DeviceError if the launch fails.
+void launch_quantize_rows(const QuantizeLaunch& launch, void* stream);
+
+}  // namespace octavo

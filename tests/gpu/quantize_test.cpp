@@ -1,0 +1,116 @@
+// Row quantisation on the GPU: the bits of the plain CPU body.
+#include <fmt/format.h>
+
+#include "gpu/row_ops_test.h"
+#include "octavo/error.h"
+#include "ops/quantize/quantize_backend.h"
+
+namespace octavo {
+namespace {
+
+using namespace octavo::testing;  // NOLINT
+
+class QuantizeCuda : public GpuTest {
+ protected:
+  // Both devices on the same rows; `offset` columns in front make the view strided and, if odd, misaligned.
+  void expect_equal(DType dtype, std::int64_t rows, std::int64_t columns, int group, std::int64_t offset) {
+    const std::string what = fmt::format("{} [{}, {}], group {}, offset {}", name_of(dtype), rows, columns, group, offset);
+    const Tensor wide = random_rows(random(), dtype, rows, columns + offset, true);
+    const TensorView x = wide.view().column_range(offset, columns);
+    Codes expected(rows, columns, group, Device{});
+    quantize_rows_cpu(x, expected.view());
+
+    const Tensor gpu_wide = to_gpu(wide);
+    const Tensor q_wide = to_gpu(poisoned(DType::s8, {rows, columns + offset}));
+    const Tensor scale = to_gpu(poisoned(DType::f32, {rows}));
+    ExecContext ctx = gpu_context();
+    quantize_rows(ctx, gpu_wide.view().column_range(offset, columns), {q_wide.view().column_range(offset, columns), scale, group});
+    const Tensor got = to_cpu(q_wide);
+    Tensor q(DType::s8, {rows, columns});
+    for (std::int64_t m = 0; m < rows; ++m) {
+      for (std::int64_t k = 0; k < offset; ++k)
+        ASSERT_EQ(int(got.as<std::int8_t>()[m * (columns + offset) + k]), -127) << what << ": wrote outside its columns";
+      std::copy_n(got.as<std::int8_t>() + m * (columns + offset) + offset, columns, q.as<std::int8_t>() + m * columns);
+    }
+    expect_equal_codes(q, to_cpu(scale), expected, what);
+  }
+};
+
+TEST_F(QuantizeCuda, every_row_length_gives_the_bits_of_the_definition) {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    for (const std::int64_t columns : {1, 7, 8, 16, 17, 24, 40, 64, 100, 256, 496, 512, 528, 840, 2520, 4608, 6144, 6160, 12288, 12304, 53248})
+      expect_equal(dtype, 9, columns, 0, 0);
+  }
+}
+
+TEST_F(QuantizeCuda, strided_and_misaligned_rows) {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    for (const std::int64_t offset : {1, 3, 8, 16, 64}) expect_equal(dtype, 7, 512, 0, offset);
+    expect_equal(dtype, 7, 4608, 256, 16);
+    expect_equal(dtype, 7, 4608, 256, 1);
+  }
+}
+
+TEST_F(QuantizeCuda, rotation_groups_give_the_bits_of_the_definition) {
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    for (const int group : {4, 16, 64, 256}) {
+      for (const std::int64_t columns : {256, 768, 4608, 12288}) expect_equal(dtype, 9, columns, group, 0);
+    }
+    expect_equal(dtype, 9, 1024, 1024, 0);
+    expect_equal(dtype, 9, 53248, 4096, 0);
+    expect_equal(dtype, 9, 32768, 16384, 0);
+    expect_equal(dtype, 9, 53248, 256, 0);
+    expect_equal(dtype, 9, 20, 4, 0);
+  }
+}
+
+TEST_F(QuantizeCuda, many_rows_and_none) {
+  expect_equal(DType::bf16, 5000, 256, 0, 0);
+  expect_equal(DType::bf16, 5000, 256, 256, 0);
+  expect_equal(DType::bf16, 1, 4608, 0, 0);
+  ExecContext ctx = gpu_context();
+  const Tensor x(DType::bf16, {0, 64}, gpu().device);
+  const Tensor q(DType::s8, {0, 64}, gpu().device);
+  const Tensor scale(DType::f32, {0}, gpu().device);
+  EXPECT_NO_THROW(quantize_rows(ctx, x, {q, scale, 0}));
+}
+
+TEST_F(QuantizeCuda, rows_beyond_two_billion_elements) {
+  constexpr std::int64_t kRows = 4097;
+  constexpr std::int64_t kStride = 1 << 19;  // 4097 · 2^19 elements: offsets pass 2^31
+  constexpr std::int64_t kColumns = 512;
+  if (gpu().caps.free_bytes < std::int64_t(8) << 30) OCTAVO_SKIP_GPU_TEST("8 GiB of GPU memory");
+  const Tensor big(DType::bf16, {kRows, kStride}, gpu().device, "large rows");
+  const Tensor last = random_rows(random(), DType::bf16, 1, kColumns, false);
+  const TensorView row = big.view().row_range(kRows - 1, 1).column_range(0, kColumns);
+  copy_bytes(row.data, gpu().device, last.view().data, Device{}, last.bytes(), &gpu().stream);
+  const Tensor q(DType::s8, {kRows, kColumns}, gpu().device);
+  const Tensor scale(DType::f32, {kRows}, gpu().device);
+  ExecContext ctx = gpu_context();
+  quantize_rows(ctx, big.view().column_range(0, kColumns), {q, scale, 0});
+  Codes expected(1, kColumns, 0, Device{});
+  quantize_rows_cpu(last, expected.view());
+  const Tensor all = to_cpu(q);
+  EXPECT_EQ(std::memcmp(all.as<std::int8_t>() + (kRows - 1) * kColumns, expected.q.as<std::int8_t>(), kColumns), 0);
+}
+
+TEST_F(QuantizeCuda, a_group_that_no_gpu_can_hold_is_refused) {
+  const Tensor x(DType::bf16, {1, 65536}, gpu().device);
+  const Tensor q(DType::s8, {1, 65536}, gpu().device);
+  const Tensor scale(DType::f32, {1}, gpu().device);
+  ExecContext ctx = gpu_context();
+  EXPECT_THROW(quantize_rows(ctx, x, {q, scale, 65536}), Unsupported);
+}
+
+TEST_F(QuantizeCuda, sanitize_every_kernel) {
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    for (const int group : {0, 256}) {
+      expect_equal(dtype, 7, 768, group, 0);
+      expect_equal(dtype, 7, 6400, group, 0);
+      expect_equal(dtype, 7, 768, group, 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace octavo

@@ -1,0 +1,130 @@
+// The row kernels' addresses and rotation, replayed on the CPU: shared memory without bank conflicts, and the bits of the definition.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "cuda/row/rotation.h"
+#include "cuda/row/row.h"
+#include "quant/quantize.h"
+
+namespace octavo::cuda {
+namespace {
+
+constexpr int kBanks = 32;
+constexpr int kLanes = 32;
+
+// Wavefronts that one access needs: lanes go in groups that move 128 bytes at once (32 lanes of 4 bytes, 8 of 16), and a bank
+// gives one word each.
+template <class Address>
+int wavefronts(int words_per_lane, const Address& word_of_lane) {
+  const int lanes_at_once = kLanes / words_per_lane;
+  int worst = 0;
+  for (int first = 0; first < kLanes; first += lanes_at_once) {
+    std::map<int, std::set<int>> words_of_bank;
+    for (int lane = first; lane < first + lanes_at_once; ++lane) {
+      for (int i = 0; i < words_per_lane; ++i) words_of_bank[(word_of_lane(lane) + i) % kBanks].insert(word_of_lane(lane) + i);
+    }
+    for (const auto& [bank, words] : words_of_bank) worst = std::max(worst, int(words.size()));
+  }
+  return worst;
+}
+
+TEST(RowLayout, swizzle_is_a_permutation_within_128_words) {
+  std::set<int> seen;
+  for (int k = 0; k < 1024; ++k) {
+    EXPECT_EQ(swizzle_word(k) / 128, k / 128);
+    EXPECT_EQ(swizzle_word(k) % 4, k % 4) << "a 16-byte chunk stays whole";
+    seen.insert(swizzle_word(k));
+  }
+  EXPECT_EQ(seen.size(), 1024u);
+}
+
+TEST(RowLayout, parameter_reads_have_no_bank_conflict_in_either_lane_order) {
+  for (int i = 0; i < 16; i += 4) {
+    EXPECT_EQ(wavefronts(4, [&](int lane) { return swizzle_word(16 * lane + i); }), 1) << "adjacent, value " << i;
+    EXPECT_EQ(wavefronts(4, [&](int lane) { return swizzle_word(256 * (i / 8) + 8 * lane + i % 8); }), 1) << "halves, value " << i;
+  }
+}
+
+TEST(RowLayout, exchange_writes_and_reads_have_no_bank_conflict) {
+  for (int i = 0; i < kLaneValues; i += 4) EXPECT_EQ(wavefronts(4, [&](int lane) { return exchange_store_word(lane, i); }), 1);
+  for (int r = 0; r < kLaneValues; ++r) EXPECT_EQ(wavefronts(1, [&](int lane) { return exchange_load_word(lane, r); }), 1);
+}
+
+TEST(RowLayout, code_bytes_have_no_bank_conflict) {
+  for (int r = 0; r < kLaneValues; ++r) EXPECT_EQ(wavefronts(1, [&](int lane) { return exchange_byte(rotated_index(lane, r)) / 4; }), 1);
+  EXPECT_EQ(wavefronts(4, [&](int lane) { return exchange_byte(kLaneValues * lane) / 4; }), 1);
+}
+
+TEST(RowLayout, what_a_lane_stores_is_what_another_loads) {
+  std::set<int> words;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    for (int i = 0; i < kLaneValues; ++i) {
+      EXPECT_EQ(exchange_store_word(lane, i & ~3) + (i & 3), exchange_word(kLaneValues * lane + i));
+      EXPECT_EQ(exchange_load_word(lane, i), exchange_word(rotated_index(lane, i)));
+      words.insert(exchange_word(kLaneValues * lane + i));
+    }
+  }
+  EXPECT_EQ(words.size(), std::size_t(kSegment));
+  EXPECT_LT(*words.rbegin(), kExchangeWords);
+}
+
+// The kernel's steps on 32 lanes of 16 registers.
+std::vector<float> rotate_like_a_warp(const std::vector<float>& x, int group) {
+  std::vector<float> shared(kExchangeWords, -1.0f);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    float v[kLaneValues];
+    std::copy_n(x.begin() + kLaneValues * lane, kLaneValues, v);
+    rotate_registers<1>(v);
+    if (group >= 16) rotate_registers<4>(v);
+    for (int i = 0; i < kLaneValues; ++i) shared[std::size_t(exchange_store_word(lane, i & ~3) + (i & 3))] = v[i];
+  }
+  std::vector<float> y(x.size());
+  for (int lane = 0; lane < kLanes; ++lane) {
+    float v[kLaneValues];
+    for (int r = 0; r < kLaneValues; ++r) v[r] = shared[std::size_t(exchange_load_word(lane, r))];
+    if (group >= 64) rotate_registers<1>(v);
+    if (group >= 256) rotate_registers<4>(v);
+    for (int r = 0; r < kLaneValues; ++r) y[std::size_t(rotated_index(lane, r))] = v[r];
+  }
+  return y;
+}
+
+TEST(RowRotation, a_warp_gives_the_bits_of_the_definition) {
+  std::mt19937_64 random(11);
+  std::normal_distribution<float> gauss;
+  for (const int group : {4, 16, 64, 256}) {
+    for (int repeat = 0; repeat < 50; ++repeat) {
+      std::vector<float> x(kSegment);
+      // Magnitudes over 60 binary orders within a row: sums whose terms round away are where an order of operations shows.
+      for (float& value : x) value = std::ldexp(gauss(random), int(random() % 60) - 30);
+      std::vector<float> expected = x;
+      rotate_row(expected.data(), kSegment, group);
+      EXPECT_EQ(rotate_like_a_warp(x, group), expected) << "group " << group;
+    }
+  }
+}
+
+TEST(RowPlan, rows_that_fit_registers) {
+  EXPECT_EQ(plan_row(4608).warps, 9);
+  EXPECT_EQ(plan_row(4608).segments_per_warp, 1);
+  EXPECT_EQ(plan_row(12288).warps, 12);
+  EXPECT_EQ(plan_row(12288).segments_per_warp, 2);
+  EXPECT_EQ(plan_row(16).warps, 1);
+  EXPECT_EQ(plan_row(0).warps, 0);
+  EXPECT_EQ(plan_row(4610).warps, 0) << "not a multiple of a lane's 16 values";
+  EXPECT_EQ(plan_row(53248).warps, 0) << "does not fit registers";
+  for (std::int64_t columns = 16; columns <= 12288; columns += 16) {
+    const RowPlan plan = plan_row(columns);
+    ASSERT_GT(plan.warps, 0);
+    ASSERT_LE(plan.warps, kMaxRowWarps);
+    ASSERT_GE(std::int64_t(plan.warps) * plan.segments_per_warp * kSegment, columns) << "every value has a lane";
+  }
+}
+
+}  // namespace
+}  // namespace octavo::cuda
