@@ -41,6 +41,7 @@ const PanelKernel<float>& f32_kernel(Isa isa);
 const PanelKernel<std::int32_t>& s8_kernel(Isa isa);
 
 // to[u · width + row] = from[row · stride + u] for row < rows, 0 for rows <= row < width.
+// `width` is what the kernels of that step have: at most their rows, or their columns.
 // May write up to kPackSlack units past the end.
 inline constexpr std::int64_t kPackSlack = 16;
 void interleave(Isa isa, const std::uint32_t* from, std::int64_t stride, int rows, std::int64_t units, int width, std::uint32_t* to);

@@ -1,5 +1,11 @@
 #include "cpu/row_math.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "cpu/exp.h"
 #include "cpu/target.h"
 
 namespace octavo::cpu {
@@ -12,6 +18,43 @@ float halve(float* lane) {
     for (int i = 0; i < width; ++i) lane[i] += lane[i + width];
   }
   return lane[0];
+}
+
+// The largest magnitude as bits: for non-negative floats the order of the bits is the order of the numbers, and
+// infinity and NaN come last.
+OCTAVO_CPU_CLONES
+std::uint32_t largest_magnitude(const float* x, std::int64_t count) {
+  std::uint32_t largest = 0;
+  for (std::int64_t k = 0; k < count; ++k) largest = std::max(largest, std::bit_cast<std::uint32_t>(x[k]) & 0x7fffffffu);
+  return largest;
+}
+
+OCTAVO_CPU_CLONES
+void to_codes(const float* x, std::int64_t count, float inv_scale, std::int8_t* q) {
+  constexpr float kRound = 12582912.0f;  // 1.5 · 2^23: adding and subtracting it is rint for |value| < 2^22; here |value| <= 127.0001
+  for (std::int64_t k = 0; k < count; ++k) {
+    const float value = (x[k] * inv_scale + kRound) - kRound;
+    const float low = value < -127.0f ? -127.0f : value;
+    q[k] = std::int8_t(std::int32_t(low > 127.0f ? 127.0f : low));
+  }
+}
+
+// One radix-4 part of the rotation over four runs of `stride` numbers.
+OCTAVO_CPU_CLONES
+void rotate_runs(float* x, std::int64_t count, std::int64_t stride) {
+  for (std::int64_t start = 0; start < count; start += 4 * stride) {
+    float* v = x + start;
+    for (std::int64_t i = 0; i < stride; ++i) {
+      const float a = v[i];
+      const float b = v[i + stride];
+      const float c = v[i + 2 * stride];
+      const float d = v[i + 3 * stride];
+      v[i] = 0.5f * (((a + b) + c) - d);
+      v[i + stride] = 0.5f * (((a + b) - c) + d);
+      v[i + 2 * stride] = 0.5f * (((a - b) + c) + d);
+      v[i + 3 * stride] = 0.5f * (((-a + b) + c) + d);
+    }
+  }
 }
 
 }  // namespace
@@ -36,6 +79,85 @@ float sum_squares(const float* x, std::int64_t count, float center) {
   }
   for (int i = 0; k + i < count; ++i) lane[i] += (x[k + i] - center) * (x[k + i] - center);
   return halve(lane);
+}
+
+OCTAVO_CPU_CLONES
+float max_of(const float* x, std::int64_t count) {
+  float lane[kLanes];
+  std::fill_n(lane, kLanes, -std::numeric_limits<float>::infinity());
+  std::int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes) {
+    for (int i = 0; i < kLanes; ++i) lane[i] = lane[i] < x[k + i] ? x[k + i] : lane[i];
+  }
+  for (int i = 0; k + i < count; ++i) lane[i] = lane[i] < x[k + i] ? x[k + i] : lane[i];
+  return *std::max_element(lane, lane + kLanes);
+}
+
+OCTAVO_CPU_CLONES
+void scale(float* x, std::int64_t count, float factor) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] *= factor;
+}
+
+OCTAVO_CPU_CLONES
+float exp_and_sum(float* x, std::int64_t count, float center) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] = exp_of(x[k] - center);
+  float lane[kLanes] = {};
+  std::int64_t k = 0;
+  for (; k + kLanes <= count; k += kLanes) {
+    for (int i = 0; i < kLanes; ++i) lane[i] += x[k + i];
+  }
+  for (int i = 0; k + i < count; ++i) lane[i] += x[k + i];
+  return halve(lane);
+}
+
+OCTAVO_CPU_CLONES
+void silu(float* x, std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] = x[k] / (1.0f + exp_of(-x[k]));
+}
+
+OCTAVO_CPU_CLONES
+void silu_mul(float* x, const float* up, std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] = x[k] / (1.0f + exp_of(-x[k])) * up[k];
+}
+
+OCTAVO_CPU_CLONES
+void scale_by(float* x, std::int64_t count, float factor, const float* weight) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] = (x[k] * factor) * weight[k];
+}
+
+OCTAVO_CPU_CLONES
+void center_and_scale(float* x, std::int64_t count, float center, float factor) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] = (x[k] - center) * factor;
+}
+
+OCTAVO_CPU_CLONES
+void multiply(float* x, const float* y, std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] *= y[k];
+}
+
+OCTAVO_CPU_CLONES
+void add(float* x, const float* y, std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] += y[k];
+}
+
+OCTAVO_CPU_CLONES
+void add_gated(float* x, const float* gate, const float* y, std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] += gate[k] * y[k];
+}
+
+float quantize_row(const float* x, std::int64_t count, std::int8_t* q) {
+  const float absmax = std::bit_cast<float>(largest_magnitude(x, count));
+  const float inv_scale = 127.0f / absmax;
+  if (std::isfinite(absmax) && std::isfinite(inv_scale)) {
+    to_codes(x, count, inv_scale, q);
+    return absmax / 127.0f;
+  }
+  std::fill_n(q, count, std::int8_t(0));
+  return std::isfinite(absmax) ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+}
+
+void rotate_row(float* x, std::int64_t count, int group) {
+  for (std::int64_t stride = 1; stride < group; stride *= 4) rotate_runs(x, count, stride);
 }
 
 }  // namespace octavo::cpu

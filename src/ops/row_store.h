@@ -7,6 +7,8 @@
 #include <string_view>
 #include <variant>
 
+#include "cpu/convert.h"
+#include "cpu/row_math.h"
 #include "ops/checks.h"
 #include "ops/row_output.h"
 
@@ -40,5 +42,20 @@ inline void store_row(float* row, std::int64_t m, const RowOutput& out) {
   if (quantized.rotation_group != 0) rotate_row(row, columns, quantized.rotation_group);
   quantized.scale.as<float>()[m] = quantize_row(row, columns, quantized.q.row<std::int8_t>(m));
 }
+
+// The same bits, wider registers.
+inline void store_row_fast(float* row, std::int64_t m, const RowOutput& out) {
+  if (const auto* floats = std::get_if<TensorView>(&out)) {
+    cpu::store_floats(row, floats->columns(), floats->dtype, floats->row_bytes(m));
+    return;
+  }
+  const auto& quantized = std::get<QuantizedView>(out);
+  const std::int64_t columns = quantized.q.columns();
+  if (quantized.rotation_group != 0) cpu::rotate_row(row, columns, quantized.rotation_group);
+  quantized.scale.as<float>()[m] = cpu::quantize_row(row, columns, quantized.q.row<std::int8_t>(m));
+}
+
+// Rows that one task of the pool takes: enough to pay for handing it out, few enough to share a short sequence.
+inline constexpr std::int64_t kRowChunk = 4;
 
 }  // namespace octavo

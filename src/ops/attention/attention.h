@@ -7,10 +7,10 @@
 namespace octavo {
 
 struct AttentionArgs {
-  int heads = 0;           // query heads
-  int kv_heads = 0;        // divides heads; query head h reads key/value head h / (heads / kv_heads)
-  float softmax_scale = 0; // multiplies q·k
-  bool causal = false;     // query i sees keys 0 ... i (requires as many keys as queries)
+  int heads = 0;            // query heads
+  int kv_heads = 0;         // divides heads; query head h reads key/value head h / (heads / kv_heads)
+  float softmax_scale = 0;  // multiplies q·k
+  bool causal = false;      // query i sees keys 0 ... i (requires as many keys as queries)
 };
 
 // y[i, h, :] = Σ_j softmax_j( softmax_scale · q[i,h,:] · k[j,h',:] ) v[j,h',:]

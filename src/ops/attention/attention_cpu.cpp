@@ -44,8 +44,4 @@ void attention_cpu(const TensorView& q, const TensorView& k, const TensorView& v
   }
 }
 
-void attention_cpu_fast(ExecContext&, const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args, const TensorView& y) {
-  attention_cpu(q, k, v, args, y);
-}
-
 }  // namespace octavo

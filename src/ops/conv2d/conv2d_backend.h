@@ -1,6 +1,7 @@
 // The bodies behind conv2d.h. They trust their arguments: conv2d.cpp has checked them.
 #pragma once
 
+#include "cpu/isa.h"
 #include "ops/conv2d/conv2d.h"
 
 namespace octavo {
@@ -8,8 +9,9 @@ namespace octavo {
 inline constexpr bool kConv2dHasCuda = false;  // true once conv2d_cuda.cpp defines the function below
 
 void conv2d_cpu(const TensorView& x, const ConvWeights& w, const ConvArgs& args, const std::optional<TensorView>& residual, const TensorView& y);
+// `isa` forces a member, for tests.
 void conv2d_cpu_fast(ExecContext& ctx, const TensorView& x, const ConvWeights& w, const ConvArgs& args, const std::optional<TensorView>& residual,
-                     const TensorView& y);
+                     const TensorView& y, cpu::Isa isa = cpu::active_isa());
 void conv2d_cuda(ExecContext& ctx, const TensorView& x, const ConvWeights& w, const ConvArgs& args, const std::optional<TensorView>& residual,
                  const TensorView& y);
 

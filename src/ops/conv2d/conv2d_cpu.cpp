@@ -37,9 +37,4 @@ void conv2d_cpu(const TensorView& x, const ConvWeights& w, const ConvArgs& args,
   }
 }
 
-void conv2d_cpu_fast(ExecContext&, const TensorView& x, const ConvWeights& w, const ConvArgs& args, const std::optional<TensorView>& residual,
-                     const TensorView& y) {
-  conv2d_cpu(x, w, args, residual, y);
-}
-
 }  // namespace octavo

@@ -30,7 +30,4 @@ void silu_cpu(const TensorView& x) {
   }
 }
 
-void silu_mul_cpu_fast(ExecContext&, const TensorView& act_gate, const TensorView& up, const RowOutput& out) { silu_mul_cpu(act_gate, up, out); }
-void silu_cpu_fast(ExecContext&, const TensorView& x) { silu_cpu(x); }
-
 }  // namespace octavo

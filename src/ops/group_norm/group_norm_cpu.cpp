@@ -40,6 +40,4 @@ void group_norm_cpu(const TensorView& x, const GroupNormArgs& args, const Tensor
   }
 }
 
-void group_norm_cpu_fast(ExecContext&, const TensorView& x, const GroupNormArgs& args, const TensorView& y) { group_norm_cpu(x, args, y); }
-
 }  // namespace octavo

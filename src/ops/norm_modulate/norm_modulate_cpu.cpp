@@ -94,14 +94,4 @@ void add_rows_cpu(const TensorView& x, const TensorView& y) {
   }
 }
 
-void rms_norm_cpu_fast(ExecContext&, const TensorView& x, const NormArgs& args, const RowOutput& out) { rms_norm_cpu(x, args, out); }
-void layer_norm_cpu_fast(ExecContext&, const TensorView& x, float eps, const std::optional<TensorView>& mod_scale, const RowOutput& out) {
-  layer_norm_cpu(x, eps, mod_scale, out);
-}
-void gated_residual_norm_cpu_fast(ExecContext&, const TensorView& residual, const TensorView& y, const TensorView& mod_gate, const NormArgs& post,
-                                  const NormArgs& next, const std::optional<RowOutput>& out) {
-  gated_residual_norm_cpu(residual, y, mod_gate, post, next, out);
-}
-void add_rows_cpu_fast(ExecContext&, const TensorView& x, const TensorView& y) { add_rows_cpu(x, y); }
-
 }  // namespace octavo

@@ -14,6 +14,4 @@ void quantize_rows_cpu(const TensorView& x, const QuantizedView& out) {
   }
 }
 
-void quantize_rows_cpu_fast(ExecContext&, const TensorView& x, const QuantizedView& out) { quantize_rows_cpu(x, out); }
-
 }  // namespace octavo

@@ -31,8 +31,4 @@ void head_norm_rope_cpu(const TensorView& x, int heads, const TensorView& weight
   }
 }
 
-void head_norm_rope_cpu_fast(ExecContext&, const TensorView& x, int heads, const TensorView& weight, float eps, const TensorView& cos, const TensorView& sin) {
-  head_norm_rope_cpu(x, heads, weight, eps, cos, sin);
-}
-
 }  // namespace octavo
