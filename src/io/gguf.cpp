@@ -45,7 +45,8 @@ class Cursor {
   [[noreturn]] void fail(const std::string& what) const { throw DataError(fmt::format("{}: {}", who_, what)); }
 
   std::span<const std::byte> take(std::uint64_t count, std::string_view what) {
-    if (count > left()) fail(fmt::format("ends at byte {} inside {}, which needs {} bytes from {} on; the file is truncated, download it again", file_.size(), what, count, at_));
+    if (count > left())
+      fail(fmt::format("ends at byte {} inside {}, which needs {} bytes from {} on; the file is truncated, download it again", file_.size(), what, count, at_));
     const auto part = file_.subspan(std::size_t(at_), std::size_t(count));
     at_ += count;
     return part;
@@ -81,20 +82,34 @@ std::string skip_array(Cursor& cursor, const std::string& key, int depth);
 // Passes over one value and says it as text.
 std::string read_value(Cursor& cursor, const std::string& key, std::uint32_t type, int depth) {
   switch (type) {
-    case kU8: return fmt::to_string(cursor.number<std::uint8_t>(key));
-    case kS8: return fmt::to_string(cursor.number<std::int8_t>(key));
-    case kU16: return fmt::to_string(cursor.number<std::uint16_t>(key));
-    case kS16: return fmt::to_string(cursor.number<std::int16_t>(key));
-    case kU32: return fmt::to_string(cursor.number<std::uint32_t>(key));
-    case kS32: return fmt::to_string(cursor.number<std::int32_t>(key));
-    case kU64: return fmt::to_string(cursor.number<std::uint64_t>(key));
-    case kS64: return fmt::to_string(cursor.number<std::int64_t>(key));
-    case kF32: return fmt::to_string(cursor.number<float>(key));
-    case kF64: return fmt::to_string(cursor.number<double>(key));
-    case kBool: return cursor.number<std::uint8_t>(key) != 0 ? "true" : "false";
-    case kString: return cursor.string(cursor.left(), fmt::format("the value of '{}'", excerpt(key)));
-    case kArray: return skip_array(cursor, key, depth);
-    default: cursor.fail(fmt::format("the key '{}' has the value type {}, which is not known; the header is damaged", excerpt(key), type));
+    case kU8:
+      return fmt::to_string(cursor.number<std::uint8_t>(key));
+    case kS8:
+      return fmt::to_string(cursor.number<std::int8_t>(key));
+    case kU16:
+      return fmt::to_string(cursor.number<std::uint16_t>(key));
+    case kS16:
+      return fmt::to_string(cursor.number<std::int16_t>(key));
+    case kU32:
+      return fmt::to_string(cursor.number<std::uint32_t>(key));
+    case kS32:
+      return fmt::to_string(cursor.number<std::int32_t>(key));
+    case kU64:
+      return fmt::to_string(cursor.number<std::uint64_t>(key));
+    case kS64:
+      return fmt::to_string(cursor.number<std::int64_t>(key));
+    case kF32:
+      return fmt::to_string(cursor.number<float>(key));
+    case kF64:
+      return fmt::to_string(cursor.number<double>(key));
+    case kBool:
+      return cursor.number<std::uint8_t>(key) != 0 ? "true" : "false";
+    case kString:
+      return cursor.string(cursor.left(), fmt::format("the value of '{}'", excerpt(key)));
+    case kArray:
+      return skip_array(cursor, key, depth);
+    default:
+      cursor.fail(fmt::format("the key '{}' has the value type {}, which is not known; the header is damaged", excerpt(key), type));
   }
 }
 
@@ -134,8 +149,8 @@ std::uint64_t read_alignment(const Cursor& cursor, const GgufMetadata& metadata)
     }
     alignment = alignment * 10 + std::uint64_t(c - '0');
   }
-  if (alignment == 0 || alignment > kMaxAlignment || (alignment & (alignment - 1)) != 0) {
-    cursor.fail(fmt::format("general.alignment is {}; a power of two up to {} was expected", excerpt(found->second), kMaxAlignment));
+  if (alignment == 0 || alignment > kMaxAlignment || alignment % 8 != 0) {
+    cursor.fail(fmt::format("general.alignment is {}; a multiple of 8 up to {} was expected", excerpt(found->second), kMaxAlignment));
   }
   return alignment;
 }
@@ -143,11 +158,13 @@ std::uint64_t read_alignment(const Cursor& cursor, const GgufMetadata& metadata)
 // Extents, slowest first, and the bytes they take.
 void read_extents(Cursor& cursor, const std::string& who, GgufEntry& entry) {
   const auto axes = cursor.number<std::uint32_t>("a tensor's description");
-  if (axes > std::uint32_t(Shape::kMaxRank)) throw Unsupported(fmt::format("{}: tensor '{}' has {} axes; this build reads at most {}", who, excerpt(entry.name), axes, Shape::kMaxRank));
+  if (axes > std::uint32_t(Shape::kMaxRank))
+    throw Unsupported(fmt::format("{}: tensor '{}' has {} axes; this build reads at most {}", who, excerpt(entry.name), axes, Shape::kMaxRank));
   std::vector<std::int64_t> extents(axes);
   for (std::uint32_t axis = 0; axis < axes; ++axis) {
     const auto extent = cursor.number<std::uint64_t>("a tensor's description");
-    if (extent == 0 || extent > std::uint64_t(INT64_MAX)) cursor.fail(fmt::format("tensor '{}' has an extent of {}; the header is damaged", excerpt(entry.name), extent));
+    if (extent == 0 || extent > std::uint64_t(INT64_MAX))
+      cursor.fail(fmt::format("tensor '{}' has an extent of {}; the header is damaged", excerpt(entry.name), extent));
     extents[axes - 1 - axis] = std::int64_t(extent);
   }
   entry.shape = Shape(extents);
@@ -155,13 +172,14 @@ void read_extents(Cursor& cursor, const std::string& who, GgufEntry& entry) {
 
   const std::int64_t columns = axes == 0 ? 1 : extents.back();
   if (columns % entry.type->block != 0) {
-    cursor.fail(fmt::format("tensor '{}' {} has {} columns, which do not fill the blocks of {} that {} has; the header is damaged", excerpt(entry.name), entry.shape.text(), columns, entry.type->block,
-                            entry.type->name));
+    cursor.fail(fmt::format("tensor '{}' {} has {} columns, which do not fill the blocks of {} that {} has; the header is damaged", excerpt(entry.name),
+                            entry.shape.text(), columns, entry.type->block, entry.type->name));
   }
   std::int64_t bytes = std::int64_t(entry.type->block_bytes);
   for (std::uint32_t axis = 0; axis < axes; ++axis) {
     const auto product = checked_mul(bytes, axis + 1 == axes ? extents[axis] / entry.type->block : extents[axis]);
-    if (!product) cursor.fail(fmt::format("tensor '{}' has the shape {}, which overflows 64 bits; the header is damaged", excerpt(entry.name), entry.shape.text()));
+    if (!product)
+      cursor.fail(fmt::format("tensor '{}' has the shape {}, which overflows 64 bits; the header is damaged", excerpt(entry.name), entry.shape.text()));
     bytes = *product;
   }
   entry.bytes = std::uint64_t(bytes);
@@ -183,18 +201,22 @@ std::vector<GgufEntry> read_tensors(Cursor& cursor, const std::string& who, std:
 // Offsets become offsets into the file. Padding between tensors is allowed, overlap is not.
 void place_tensors(const Cursor& cursor, std::vector<GgufEntry>& entries, std::uint64_t data_offset, std::uint64_t file_bytes, std::uint64_t alignment) {
   for (GgufEntry& entry : entries) {
-    if (entry.offset % alignment != 0) cursor.fail(fmt::format("tensor '{}' begins at byte {} of the data, which is not a multiple of {}; the header is damaged", excerpt(entry.name), entry.offset, alignment));
+    if (entry.offset % alignment != 0)
+      cursor.fail(fmt::format("tensor '{}' begins at byte {} of the data, which is not a multiple of {}; the header is damaged", excerpt(entry.name),
+                              entry.offset, alignment));
     const std::uint64_t room = file_bytes > data_offset ? file_bytes - data_offset : 0;
     if (entry.offset > room || entry.bytes > room - entry.offset) {
-      cursor.fail(fmt::format("tensor '{}' needs {} bytes from byte {} of the data, but only {} follow the header; the file is truncated, download it again", excerpt(entry.name), entry.bytes,
-                              entry.offset, room));
+      cursor.fail(fmt::format("tensor '{}' needs {} bytes from byte {} of the data, but only {} follow the header; the file is truncated, download it again",
+                              excerpt(entry.name), entry.bytes, entry.offset, room));
     }
     entry.offset += data_offset;
   }
   std::sort(entries.begin(), entries.end(), [](const GgufEntry& a, const GgufEntry& b) { return a.offset < b.offset; });
   for (std::size_t i = 1; i < entries.size(); ++i) {
     const std::uint64_t end = entries[i - 1].offset + entries[i - 1].bytes;
-    if (entries[i].offset < end) cursor.fail(fmt::format("tensor '{}' overlaps '{}' by {} bytes; the header is damaged", excerpt(entries[i].name), excerpt(entries[i - 1].name), end - entries[i].offset));
+    if (entries[i].offset < end)
+      cursor.fail(fmt::format("tensor '{}' overlaps '{}' by {} bytes; the header is damaged", excerpt(entries[i].name), excerpt(entries[i - 1].name),
+                              end - entries[i].offset));
   }
 }
 
@@ -249,7 +271,9 @@ const GgufEntry* GgufFile::find(std::string_view name) const {
   return found == impl_->by_name.end() ? nullptr : found->second;
 }
 
-std::span<const std::byte> GgufFile::data(const GgufEntry& entry) const { return impl_->file.bytes().subspan(std::size_t(entry.offset), std::size_t(entry.bytes)); }
+std::span<const std::byte> GgufFile::data(const GgufEntry& entry) const {
+  return impl_->file.bytes().subspan(std::size_t(entry.offset), std::size_t(entry.bytes));
+}
 
 void GgufFile::release(const GgufEntry& entry) const { impl_->file.release(data(entry)); }
 

@@ -49,7 +49,7 @@ class GgufFile {
   const std::filesystem::path& path() const;
   std::span<const GgufEntry> entries() const;  // in file order (by offset)
   const GgufMetadata& metadata() const;
-  const GgufEntry* find(std::string_view name) const;       // null if absent
+  const GgufEntry* find(std::string_view name) const;             // null if absent
   std::span<const std::byte> data(const GgufEntry& entry) const;  // aligned to general.alignment (32 if not set)
   // The tensor's pages may leave memory; they are read again from disk when touched.
   void release(const GgufEntry& entry) const;

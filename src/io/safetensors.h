@@ -41,6 +41,8 @@ class SafetensorsFile {
   const SafetensorsEntry* find(std::string_view name) const;   // null if absent
   // Throws DataError if the tensor is absent or its dtype cannot be represented. A tensor that is misaligned for its dtype is copied once.
   TensorView tensor(std::string_view name) const;
+  // The bytes of any entry of this file as they lie there, aligned or not, whatever the dtype.
+  std::span<const std::byte> raw(const SafetensorsEntry& entry) const;
   // The tensor's pages may leave memory; they are read again from disk when touched.
   void release(std::string_view name) const;
 

@@ -68,6 +68,8 @@ TensorView SafetensorsFile::tensor(std::string_view name) const {
   return {data, *entry->dtype, entry->shape};
 }
 
+std::span<const std::byte> SafetensorsFile::raw(const SafetensorsEntry& entry) const { return impl_->bytes_of(entry); }
+
 void SafetensorsFile::release(std::string_view name) const {
   if (const SafetensorsEntry* entry = find(name)) impl_->file.release(impl_->bytes_of(*entry));
 }
