@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "base/clock.h"
+#include "bench_clock.h"
 #include "cpu/isa.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/linear_backend.h"
@@ -71,9 +71,9 @@ void bench(std::int64_t m, std::int64_t n, std::int64_t k, ThreadPool& pool, int
   if (cpu::best_isa() > cpu::Isa::avx2) runners.push_back({"f32 avx2", [&] { linear_cpu_fast(ctx, x, float_weight, {}, y, cpu::Isa::avx2); }});
   for (int round = -1; round < rounds; ++round) {  // the first round warms up
     for (Runner& runner : runners) {
-      Stopwatch watch;
+      const double start = bench_seconds();
       runner.call();
-      if (round >= 0) runner.seconds.push_back(watch.seconds());
+      if (round >= 0) runner.seconds.push_back(bench_seconds() - start);
     }
   }
   const double operations = 2.0 * double(m) * double(n) * double(k);
@@ -96,13 +96,15 @@ int main(int argc, char** argv) {
   const int threads = argc > 1 ? std::atoi(argv[1]) : 0;
   const int rounds = argc > 2 ? std::max(1, std::atoi(argv[2])) : 9;
   octavo::ThreadPool pool(threads);
+  octavo::bench_by_cpu_time(pool.size() == 1);
 #ifdef OCTAVO_BENCH_OPENBLAS
   openblas_set_num_threads(pool.size());
   fmt::print("sgemm: {}\n", openblas_get_config());
 #else
   fmt::print("sgemm: not in this build (no OpenBLAS found)\n");
 #endif
-  fmt::print("{} threads, {} rounds, best step of this processor: {}\n", pool.size(), rounds, octavo::cpu::name_of(octavo::cpu::best_isa()));
+  fmt::print("{} threads, {} rounds, {} time, best step of this processor: {}\n", pool.size(), rounds, pool.size() == 1 ? "processor" : "wall",
+             octavo::cpu::name_of(octavo::cpu::best_isa()));
   const std::pair<std::int64_t, std::int64_t> layers[] = {{1024, 1024}, {3072, 1024}, {1024, 4096}, {3072, 3072}, {4096, 4096}};
   for (const std::int64_t m : {24, 256, 1024}) {
     for (const auto& [n, k] : layers) octavo::bench(m, n, k, pool, rounds);

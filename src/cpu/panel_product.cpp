@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <memory>
 
 #include "base/checked_math.h"
 #include "cpu/convert.h"
@@ -15,6 +14,9 @@ namespace {
 // Rows that are packed at once. More would only need more scratch: a packed panel of b is already used by 1024 / 14 tiles.
 constexpr std::int64_t kGroupRows = 1024;
 
+// Products of fewer multiplications than this (some 10 µs) are not worth waking a thread.
+constexpr double kWorthSharingProducts = 1 << 19;
+
 // How one product is cut. None of these numbers reaches a bit of the result.
 struct Cut {
   std::int64_t units = 0;       // of K, padded
@@ -23,9 +25,10 @@ struct Cut {
   std::int64_t block_columns = 0;
   int tile_rows = 0;
   std::int64_t tile_size = 0;  // units of scratch for a packed tile
+  int threads = 1;
 
   template <class Acc>
-  Cut(const PanelKernel<Acc>& kernel, const PanelProduct<Acc>& product, int threads) {
+  Cut(const PanelKernel<Acc>& kernel, const PanelProduct<Acc>& product, int most_threads) : threads(most_threads) {
     units = round_up(ceil_div(product.k, kernel.elements_per_unit), kernel.unit_step);
     group_rows = std::min(product.m, kGroupRows);
     block_units = std::min<std::int64_t>(units, kernel.block_units);
@@ -53,14 +56,14 @@ class Group {  // a group of rows meets all columns
         tiles_(ceil_div(rows_, cut.tile_rows)),
         column_blocks_(ceil_div(product.n, cut.block_columns)) {
     // With more threads than column blocks the rows are shared out too; each part then packs its columns again.
-    parts_ = std::clamp<std::int64_t>(pool.size() / column_blocks_, 1, tiles_);
+    parts_ = std::clamp<std::int64_t>(cut.threads / column_blocks_, 1, tiles_);
     tiles_per_part_ = ceil_div(tiles_, parts_);
   }
 
   void run(Arena& scratch) {
     ArenaScope scope(scratch);
     const std::int64_t tasks = column_blocks_ * parts_;
-    const std::int64_t slots = std::max(slot_count(pool_, tasks), slot_count(pool_, tiles_));
+    const std::int64_t slots = std::min<std::int64_t>(cut_.threads, std::max(tasks, tiles_));
     const std::int64_t strip_rows = std::max(cut_.tile_rows, kernel_.columns);
     auto take = [&](std::int64_t count) { return static_cast<std::uint32_t*>(scratch.take(std::size_t(count) * 4, "matrix product")); };
     tiles_packed_ = take(tiles_ * cut_.tile_size);
@@ -72,10 +75,11 @@ class Group {  // a group of rows meets all columns
     single_block_ = cut_.block_units >= cut_.units;
     sums_size_ = (single_block_ ? 1 : tiles_per_part_) * cut_.tile_rows * cut_.block_columns;
     sums_ = reinterpret_cast<Acc*>(take(slots * sums_size_));
-    for_each_in_slots(pool_, tiles_, [&](std::int64_t tile, std::int64_t slot) { pack_tile(tile, slot); });
-    pool_.for_each(slot_count(pool_, tasks), [&, next = std::make_shared<std::atomic<std::int64_t>>(0)](std::int64_t slot) {
+    for_each_in_slots(pool_, slots, tiles_, [&](std::int64_t tile, std::int64_t slot) { pack_tile(tile, slot); });
+    std::atomic<std::int64_t> next{0};
+    pool_.for_each(std::min(slots, tasks), [&](std::int64_t slot) {
       if (kernel_.enter != nullptr) kernel_.enter();
-      for (std::int64_t task = next->fetch_add(1); task < tasks; task = next->fetch_add(1)) multiply_block(task % column_blocks_, task / column_blocks_, slot);
+      for (std::int64_t task = next.fetch_add(1); task < tasks; task = next.fetch_add(1)) multiply_block(task % column_blocks_, task / column_blocks_, slot);
       if (kernel_.leave != nullptr) kernel_.leave();
     });
   }
@@ -166,7 +170,8 @@ StripSource s8_rows(const PanelKernel<std::int32_t>& kernel, const TensorView& m
 template <class Acc>
 void multiply_panels(ThreadPool& pool, Arena& scratch, const PanelKernel<Acc>& kernel, const PanelProduct<Acc>& product) {
   if (product.m == 0 || product.n == 0) return;
-  const Cut cut(kernel, product, pool.size());
+  const bool is_small = double(product.m) * double(product.n) * double(product.k) < kWorthSharingProducts;
+  const Cut cut(kernel, product, is_small ? 1 : pool.size());
   for (std::int64_t first_row = 0; first_row < product.m; first_row += cut.group_rows) Group<Acc>(pool, kernel, product, cut, first_row).run(scratch);
 }
 

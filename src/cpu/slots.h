@@ -9,21 +9,27 @@
 
 namespace octavo::cpu {
 
-inline std::int64_t slot_count(const ThreadPool& pool, std::int64_t tasks) { return std::max<std::int64_t>(1, std::min<std::int64_t>(pool.size(), tasks)); }
-
-// Calls body(task, slot) once for every task; calls that share a slot never overlap, slot < slot_count(pool, tasks).
-// Which slot a task meets is chance, so a slot may hold scratch and nothing else.
+// Calls body(task, slot) once for every task, on at most `slots` threads; calls that share a slot never overlap.
+// Which slot a task meets is chance, so a slot may hold scratch and nothing else. One slot: the caller does it all.
 template <class Body>
-void for_each_in_slots(ThreadPool& pool, std::int64_t tasks, Body&& body) {
+void for_each_in_slots(ThreadPool& pool, std::int64_t slots, std::int64_t tasks, Body&& body) {
   std::atomic<std::int64_t> next{0};
-  pool.for_each(tasks == 0 ? 0 : slot_count(pool, tasks), [&](std::int64_t slot) {
+  pool.for_each(std::min(slots, tasks), [&](std::int64_t slot) {
     for (std::int64_t task = next.fetch_add(1); task < tasks; task = next.fetch_add(1)) body(task, slot);
   });
 }
 
-// Calls body(first, count) for chunks of `chunk` rows.
+// Waking a thread costs some 10 µs; work of fewer elements than this is done sooner by the caller alone.
+inline constexpr std::int64_t kWorthSharing = 1 << 15;
+
+// Calls body(first, count) for runs of rows that cover [0, rows): runs of `chunk`, or one run if there is too little to share.
+// For bodies whose result does not depend on how the rows are cut.
 template <class Body>
-void for_each_rows(ThreadPool& pool, std::int64_t rows, std::int64_t chunk, Body&& body) {
+void for_each_rows(ThreadPool& pool, std::int64_t rows, std::int64_t columns, std::int64_t chunk, Body&& body) {
+  if (rows * columns < kWorthSharing || pool.size() == 1) {
+    if (rows > 0) body(std::int64_t(0), rows);
+    return;
+  }
   pool.for_each((rows + chunk - 1) / chunk, [&](std::int64_t i) { body(i * chunk, std::min(chunk, rows - i * chunk)); });
 }
 

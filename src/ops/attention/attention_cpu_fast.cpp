@@ -48,14 +48,14 @@ class Attention {
       const auto keys_of = [&](std::int64_t head) { return packed + (head - first) * (keys_size + values_size); };
       const std::int64_t pack_tasks = heads * key_panels_;
       const std::int64_t tasks = heads * queries_per_head * query_blocks_;
-      const std::int64_t slots = std::max(cpu::slot_count(pool, pack_tasks), cpu::slot_count(pool, tasks));
+      const std::int64_t slots = std::min<std::int64_t>(pool.size(), std::max(pack_tasks, tasks));
       const std::int64_t slot_size = std::max(scratch_size(), width_ * head_dim_);
       auto* rooms = static_cast<float*>(scratch.take(std::size_t(slots * slot_size) * 4, "attention scores"));
-      cpu::for_each_in_slots(pool, pack_tasks, [&](std::int64_t task, std::int64_t slot) {
+      cpu::for_each_in_slots(pool, slots, pack_tasks, [&](std::int64_t task, std::int64_t slot) {
         const std::int64_t head = first + task / key_panels_;
         pack(head, task % key_panels_, rooms + slot * slot_size, keys_of(head), keys_of(head) + keys_size);
       });
-      cpu::for_each_in_slots(pool, tasks, [&](std::int64_t task, std::int64_t slot) {
+      cpu::for_each_in_slots(pool, slots, tasks, [&](std::int64_t task, std::int64_t slot) {
         // Long blocks first: with a causal mask the last queries see the most keys.
         const std::int64_t block = query_blocks_ - 1 - task / (heads * queries_per_head);
         const std::int64_t head = first * queries_per_head + task % (heads * queries_per_head);

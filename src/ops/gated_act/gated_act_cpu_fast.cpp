@@ -11,7 +11,7 @@ namespace octavo {
 
 void silu_mul_cpu_fast(ExecContext& ctx, const TensorView& act_gate, const TensorView& up, const RowOutput& out) {
   const std::int64_t columns = up.columns();
-  cpu::for_each_rows(*ctx.pool, up.rows(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
+  cpu::for_each_rows(*ctx.pool, up.rows(), up.columns(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
     std::vector<float> a(static_cast<std::size_t>(columns));
     std::vector<float> b(static_cast<std::size_t>(columns));
     for (std::int64_t m = first; m < first + count; ++m) {
@@ -24,7 +24,7 @@ void silu_mul_cpu_fast(ExecContext& ctx, const TensorView& act_gate, const Tenso
 }
 
 void silu_cpu_fast(ExecContext& ctx, const TensorView& x) {
-  cpu::for_each_rows(*ctx.pool, x.rows(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
+  cpu::for_each_rows(*ctx.pool, x.rows(), x.columns(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
     for (std::int64_t m = first; m < first + count; ++m) cpu::silu(x.row<float>(m), x.columns());
   });
 }

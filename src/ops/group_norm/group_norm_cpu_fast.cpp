@@ -1,5 +1,6 @@
 // group_norm over the pool. Statistics: float64 sums per channel over chunks of kChunk pixels, then chunks and channels in order, so the
 // number of threads cannot be seen. Against the plain body only the order of float64 sums and SiLU's exponential differ.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -35,11 +36,11 @@ std::vector<double> channel_sums(ThreadPool& pool, const TensorView& x, Row row)
   const std::int64_t channels = x.columns();
   const std::int64_t chunks = (x.rows() + kChunk - 1) / kChunk;
   std::vector<double> partial(static_cast<std::size_t>(chunks * channels));
-  cpu::for_each_rows(pool, x.rows(), kChunk, [&](std::int64_t first, std::int64_t count) {
+  pool.for_each(chunks, [&](std::int64_t chunk) {
     std::vector<float> values(static_cast<std::size_t>(channels));
-    for (std::int64_t p = first; p < first + count; ++p) {
+    for (std::int64_t p = chunk * kChunk; p < std::min((chunk + 1) * kChunk, x.rows()); ++p) {
       cpu::load_floats(x.row_bytes(p), x.dtype, channels, values.data());
-      row(partial.data() + first / kChunk * channels, values.data());
+      row(partial.data() + chunk * channels, values.data());
     }
   });
   std::vector<double> total(static_cast<std::size_t>(channels));
@@ -75,7 +76,7 @@ void group_norm_cpu_fast(ExecContext& ctx, const TensorView& x, const GroupNormA
     centers.push_back(float(means[c]));
     inv_deviations.push_back(float(1.0 / std::sqrt(variances[c] + double(args.eps))));
   }
-  cpu::for_each_rows(*ctx.pool, x.rows(), kChunk, [&](std::int64_t first, std::int64_t count) {
+  cpu::for_each_rows(*ctx.pool, x.rows(), channels, kChunk, [&](std::int64_t first, std::int64_t count) {
     std::vector<float> values(static_cast<std::size_t>(channels));
     for (std::int64_t p = first; p < first + count; ++p) {
       cpu::load_floats(x.row_bytes(p), x.dtype, channels, values.data());

@@ -26,7 +26,7 @@ void layer(const NormRow& norm, float* x, std::int64_t count) {
 // Reads a row of x, changes it, writes it to `out`; for every row.
 template <class Change>
 void each_row(ExecContext& ctx, const TensorView& x, const RowOutput& out, Change change) {
-  cpu::for_each_rows(*ctx.pool, x.rows(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
+  cpu::for_each_rows(*ctx.pool, x.rows(), x.columns(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
     std::vector<float> row(static_cast<std::size_t>(x.columns()));
     for (std::int64_t m = first; m < first + count; ++m) {
       cpu::load_floats(x.row_bytes(m), x.dtype, x.columns(), row.data());
@@ -54,7 +54,7 @@ void gated_residual_norm_cpu_fast(ExecContext& ctx, const TensorView& residual, 
   const NormRow after({post.weight, post.eps, std::nullopt});
   const std::optional<NormRow> before = out ? std::optional<NormRow>(next) : std::nullopt;
   const std::vector<float> gate = tanh_of(mod_gate);
-  cpu::for_each_rows(*ctx.pool, residual.rows(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
+  cpu::for_each_rows(*ctx.pool, residual.rows(), residual.columns(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
     std::vector<float> stream(static_cast<std::size_t>(columns));
     std::vector<float> branch(static_cast<std::size_t>(columns));
     for (std::int64_t m = first; m < first + count; ++m) {
@@ -73,7 +73,7 @@ void gated_residual_norm_cpu_fast(ExecContext& ctx, const TensorView& residual, 
 
 void add_rows_cpu_fast(ExecContext& ctx, const TensorView& x, const TensorView& y) {
   const std::int64_t columns = x.columns();
-  cpu::for_each_rows(*ctx.pool, x.rows(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
+  cpu::for_each_rows(*ctx.pool, x.rows(), x.columns(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
     std::vector<float> a(static_cast<std::size_t>(columns));
     std::vector<float> b(static_cast<std::size_t>(columns));
     for (std::int64_t m = first; m < first + count; ++m) {

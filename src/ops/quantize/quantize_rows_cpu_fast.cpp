@@ -8,7 +8,7 @@
 namespace octavo {
 
 void quantize_rows_cpu_fast(ExecContext& ctx, const TensorView& x, const QuantizedView& out) {
-  cpu::for_each_rows(*ctx.pool, x.rows(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
+  cpu::for_each_rows(*ctx.pool, x.rows(), x.columns(), kRowChunk, [&](std::int64_t first, std::int64_t count) {
     std::vector<float> row(static_cast<std::size_t>(x.columns()));
     for (std::int64_t m = first; m < first + count; ++m) {
       cpu::load_floats(x.row_bytes(m), x.dtype, x.columns(), row.data());

@@ -28,7 +28,7 @@ void head_norm_rope_cpu_fast(ExecContext& ctx, const TensorView& x, int heads, c
   const std::int64_t head_dim = weight.shape.elements();
   const std::int64_t half = head_dim / 2;
   const Tensor scale = to_float_tensor(weight);
-  cpu::for_each_rows(*ctx.pool, x.rows(), 4, [&](std::int64_t first, std::int64_t count) {
+  cpu::for_each_rows(*ctx.pool, x.rows(), x.columns(), 4, [&](std::int64_t first, std::int64_t count) {
     std::vector<float> row(static_cast<std::size_t>(x.columns()));
     for (std::int64_t m = first; m < first + count; ++m) {
       cpu::load_floats(x.row_bytes(m), x.dtype, x.columns(), row.data());
