@@ -1,0 +1,204 @@
+// From int32 sums in wgmma fragments to outputs in memory:  v = ((float(acc) · x_scale[m]) · w_scale[n]) + bias[n]   numerics.md sections 4, 5
+//
+// Two ways, chosen once per launch:
+//   direct   plain bf16 in whole 16-byte groups: scaled in registers, stmatrix into the warp's slab, 16 bytes per lane to memory.
+//            (A copy-engine store from the slab was tried: its reads hold the slab 500 clocks and more, and it writes a row's last 16 bytes whole,
+//            also past n.)
+//   general  everything else: int32 through the slab, so that a warp runs along rows; loads and stores predicated.
+// A warp owns 16 rows of a warpgroup's 64 and its own slab; no barrier wider than a warp is needed.
+#pragma once
+
+#include "cuda/cluster_sm90.cuh"
+#include "cuda/convert.cuh"
+#include "cuda/shared.cuh"
+#include "cuda/shared_sm90.cuh"
+#include "cuda/tma_sm90.cuh"
+#include "ops/linear/device/finish.cuh"
+#include "ops/linear/device/params_sm90.cuh"
+#include "ops/linear/device/slab_sm90.h"
+
+namespace octavo::sm90 {
+
+__device__ __forceinline__ float scaled(int acc, float x_scale, float w_scale) { return __fmul_rn(__fmul_rn(__int2float_rn(acc), x_scale), w_scale); }
+
+// A load that stays where it is written: hoisted over 128 live accumulators it would cost spills.
+__device__ __forceinline__ float load_in_order(const float* from) {
+  float value;
+  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(from));
+  return value;
+}
+
+// The lane number, read where it is written: addresses that hang on it are then computed in the epilogue, not kept in registers through the main loop.
+__device__ __forceinline__ int lane_in_order() {
+  int lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  return lane;
+}
+
+// Scales and stores 64 × kN sums of one m64 block; this warp: rows row0 … row0+15, columns col0 … col0+kN-1.
+// w_scale: this tile's scales in shared memory. Columns past n are computed and not stored.
+template <int kN, int kSlabBytes, bool kBias>
+__device__ __forceinline__ void store_direct(const int* acc, const Params& p, const Group& group, int row0, int col0, const float (&x_scale)[2], std::uint32_t w_scale,
+                                             std::uint32_t slab) {
+  constexpr int kMost = kSlabBytes / (kSlabRows * 2);               // columns that fit the slab
+  constexpr int kColumns = kMost >= 64 && kN % 64 == 0 ? 64 : 32;   // per round
+  constexpr int kLanesPerRow = kColumns / 8;                        // 16 bytes each
+  constexpr int kRowsPerStore = 32 / kLanesPerRow;
+#pragma unroll
+  for (int round = 0; round < kN / kColumns; ++round) {
+    const int lane = lane_in_order();  // in every round anew: addresses kept from round to round are registers that 192 accumulators do not leave
+    const int matrix = lane / 8;       // of the four that one stmatrix writes: rows 0-7 and 8-15 of columns 0-7, then of columns 8-15
+    const int slab_row = (matrix % 2) * 8 + lane % 8;
+#pragma unroll
+    for (int pair = 0; pair < kColumns / 16; ++pair) {
+      std::uint32_t packed[4];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const int block = round * (kColumns / 8) + pair * 2 + j;  // 8 columns
+        const int column = block * 8 + (lane % 4) * 2;
+        const float2 scale = cuda::load_shared_2f(w_scale + column * 4);
+        float2 bias{};
+        if constexpr (kBias) bias = {load_in_order(group.bias + min(col0 + column, p.n - 1)), load_in_order(group.bias + min(col0 + column + 1, p.n - 1))};
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          float2 v = {scaled(acc[block * 4 + h * 2], x_scale[h], scale.x), scaled(acc[block * 4 + h * 2 + 1], x_scale[h], scale.y)};
+          if constexpr (kBias) v = {__fadd_rn(v.x, bias.x), __fadd_rn(v.y, bias.y)};
+          packed[j * 2 + h] = cuda::pack_bf16x2(v.x, v.y);
+        }
+      }
+      cuda::stmatrix_x4(slab + direct_slab_offset<kColumns>(slab_row, pair * 2 + matrix / 2), packed[0], packed[1], packed[2], packed[3]);
+    }
+    __syncwarp();
+    const int column = col0 + round * kColumns + lane % kLanesPerRow * 8;
+    int row = row0 + lane / kLanesPerRow;
+    std::uint16_t* y = static_cast<std::uint16_t*>(group.y_data) + row * group.y_stride + column;
+#pragma unroll
+    for (int i = 0; i < kSlabRows / kRowsPerStore; ++i) {
+      const uint4 eight = cuda::load_shared_16b(slab + direct_slab_offset<kColumns>(i * kRowsPerStore + lane / kLanesPerRow, lane % kLanesPerRow));
+      if (row < group.m && column < p.n) cuda::store_global_16b(y, eight);
+      y += kRowsPerStore * group.y_stride;
+      row += kRowsPerStore;
+    }
+    __syncwarp();
+  }
+}
+
+// Two neighbouring elements of a row of y's type; the second is left alone if `both` is false. Never reads or writes past them.
+__device__ __forceinline__ float2 load_two(const void* base, long long index, Out type, bool both, bool vector) {
+  if (type == Out::f32) {
+    const float* from = static_cast<const float*>(base) + index;
+    if (both && vector) return *reinterpret_cast<const float2*>(from);
+    return {from[0], both ? from[1] : 0.0f};
+  }
+  const std::uint16_t* from = static_cast<const std::uint16_t*>(base) + index;
+  ushort2 bits{};
+  if (both && vector) {
+    bits = *reinterpret_cast<const ushort2*>(from);
+  } else {
+    bits.x = from[0];
+    if (both) bits.y = from[1];
+  }
+  if (type == Out::bf16) return {cuda::float_of_bf16(bits.x), cuda::float_of_bf16(bits.y)};
+  return {cuda::float_of_f16(bits.x), cuda::float_of_f16(bits.y)};
+}
+
+// 32 (type f32, s32) or 16 bits each.
+__device__ __forceinline__ void store_two(void* base, long long index, int element_bytes, std::uint32_t low, std::uint32_t high, bool both, bool vector) {
+  if (element_bytes == 4) {
+    std::uint32_t* to = static_cast<std::uint32_t*>(base) + index;
+    if (both && vector) {
+      *reinterpret_cast<uint2*>(to) = {low, high};
+    } else {
+      to[0] = low;
+      if (both) to[1] = high;
+    }
+    return;
+  }
+  std::uint16_t* to = static_cast<std::uint16_t*>(base) + index;
+  if (both && vector) {
+    *reinterpret_cast<std::uint32_t*>(to) = low | (high << 16);
+  } else {
+    to[0] = static_cast<std::uint16_t>(low);
+    if (both) to[1] = static_cast<std::uint16_t>(high);
+  }
+}
+
+__device__ __forceinline__ std::uint32_t bits_of(float value, Out type) {
+  return type == Out::f32 ? __float_as_uint(value) : type == Out::bf16 ? cuda::bits_bf16(value) : cuda::bits_f16(value);
+}
+
+// Scales and stores 16 rows × kColumns sums that lie in the slab; lanes run along a row, two columns each, so what belongs to a column is loaded once.
+template <int kColumns>
+__device__ __forceinline__ void finish_slab(const Params& p, const Group& group, std::uint32_t slab, int row0, int col0) {
+  constexpr int kLanesPerRow = kColumns / 2;
+  constexpr int kRowsPerPass = 32 / kLanesPerRow;
+  constexpr int kBatch = 4;  // residuals in flight
+  const int lane = lane_in_order();
+  const int in_row = lane % kLanesPerRow;
+  const int column = col0 + in_row * 2;
+  const bool both = column + 1 < p.n;
+  const int element_bytes = device::element_bytes(p.out);
+  const int rows = column < p.n ? min(kSlabRows, group.m - row0) : 0;
+  float2 w_scale{}, bias{device::kNoBias, device::kNoBias}, mod_gate{};
+  if (column < p.n && p.out != Out::s32) {
+    w_scale = {__ldg(group.w_scale + column), both ? __ldg(group.w_scale + column + 1) : 0.0f};
+    if (group.bias != nullptr) bias = {__ldg(group.bias + column), both ? __ldg(group.bias + column + 1) : 0.0f};
+    if (p.finish == Finish::gated_residual) mod_gate = {__ldg(group.mod_gate + column), both ? __ldg(group.mod_gate + column + 1) : 0.0f};
+  }
+#pragma unroll 1
+  for (int first = lane / kLanesPerRow; first < rows; first += kBatch * kRowsPerPass) {
+    float2 residual[kBatch];
+    if (p.finish == Finish::gated_residual) {
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int row = first + i * kRowsPerPass;
+        if (row < rows) residual[i] = load_two(group.residual, (row0 + row) * group.residual_stride + column, p.out, both, p.vector_residual);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int row = first + i * kRowsPerPass;
+      if (row >= rows) break;
+      const int2 acc = cuda::load_shared_2i(slab + general_slab_offset<kColumns>(row, in_row / 2) + (in_row % 2) * 8);
+      const long long y_row = (row0 + row) * group.y_stride;
+      if (p.out == Out::s32) {
+        store_two(group.y_data, y_row + column, 4, acc.x, acc.y, both, p.vector_y);
+        continue;
+      }
+      const float x_scale = __ldg(group.x_scale + row0 + row);
+      float2 v = {device::scaled(acc.x, x_scale, w_scale.x, bias.x), device::scaled(acc.y, x_scale, w_scale.y, bias.y)};
+      if (p.finish == Finish::silu_mul) {
+        store_two(group.y_data, y_row + column / 2, element_bytes, bits_of(__fmul_rn(device::silu(v.x), v.y), p.out), 0, false, false);
+        continue;
+      }
+      if (p.finish == Finish::gated_residual) v = {__fadd_rn(residual[i].x, __fmul_rn(mod_gate.x, v.x)), __fadd_rn(residual[i].y, __fmul_rn(mod_gate.y, v.y))};
+      store_two(group.y_data, y_row + column, element_bytes, bits_of(v.x, p.out), bits_of(v.y, p.out), both, p.vector_y);
+    }
+  }
+}
+
+// The same block as store_direct, by the general way. The accumulators move down per round, so that there is one copy of the code and
+// nothing of a later round is loaded early: both cost registers that 128 accumulators do not leave.
+template <int kN, int kSlabBytes>
+__device__ __forceinline__ void store_general(int* acc, const Params& p, const Group& group, int row0, int col0, std::uint32_t slab) {
+  constexpr int kColumns = kSlabBytes / (kSlabRows * 4) >= 32 ? 32 : 16;
+  const int lane = lane_in_order();
+#pragma unroll 1
+  for (int round = 0; round < kN / kColumns; ++round) {
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int offset = general_slab_offset<kColumns>(lane / 4 + 8 * half, j * 2 + (lane % 4) / 2) + (lane % 2) * 8;
+        cuda::store_shared_8b(slab + offset, acc[j * 4 + half * 2], acc[j * 4 + half * 2 + 1]);
+      }
+    }
+    __syncwarp();
+    finish_slab<kColumns>(p, group, slab, row0, col0 + round * kColumns);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < (kN - kColumns) / 2; ++i) acc[i] = acc[i + kColumns / 2];
+  }
+}
+
+}  // namespace octavo::sm90

@@ -1,0 +1,327 @@
+// The W8A8 product on Hopper: wgmma fed by the copy engine, warp-specialised, persistent.
+//   y[m,n] = finish( ((float(Σ_k x[m,k] · w[n,k]) · x_scale[m]) · w_scale[n]) + bias[n] )     x s8 [M,K], w s8 [N,K]; numerics.md sections 4, 5
+//
+// Who does what, in a CTA of 384 threads:
+//   warpgroup 0   one thread issues all loads, up to kStages k blocks ahead and across tiles; the rest has handed its registers back and waits
+//   warpgroup 1   consumer         cooperative: upper half of the tile's rows      ping-pong: every other tile
+//   warpgroup 2   consumer                      lower half
+//
+// Cooperative, 128 × 256, cluster 2 × 1 (two tiles along M share w):        Time of one tile, 36 k blocks, staggered by s = 2:
+//
+//            w tile 256                                                      consumer 1  |mma 0 … 35|epilogue|mma 0 1 …
+//        +--------+--------+                                                 consumer 2  ..|mma 0 …  35 at full rate|epilogue|
+//   CTA  | consumer 1: 64  |   x 128 rows, own                                           ^ while one stores, the other has the tensor cores alone,
+//    0   | consumer 2: 64  |   w rows   0-127 loaded by CTA 0,                             so the epilogue costs (almost) no tensor time, as in
+//        +--------+--------+     rows 128-255 by CTA 1,                                     ping-pong, but both consumers share one w tile in shared
+//   CTA  | consumer 1: 64  |     each copied to both CTAs (multicast)                       memory (ping-pong loads 1.33 × the bytes per product).
+//    1   | consumer 2: 64  |   x 128 rows, own
+//        +--------+--------+
+//
+// Shared memory: kStages × (x tile [kTileM][kTileK B], w tile [kTileN][kTileK B], both swizzled by TMA) | 8 slabs |
+//                2 × kTileN w scales | full[kStages], empty[kStages].
+// full[s]: the loads of stage s have landed in this CTA. empty[s]: all consumers of the cluster are done with stage s, here and at the peer.
+#pragma once
+
+#include "cuda/cluster_sm90.cuh"
+#include "cuda/mbarrier_sm90.cuh"
+#include "cuda/shared.cuh"
+#include "cuda/tma_sm90.cuh"
+#include "cuda/wgmma_sm90.cuh"
+#include "ops/linear/device/epilogue_sm90.cuh"
+#include "ops/linear/device/params_sm90.cuh"
+
+namespace octavo::sm90 {
+
+inline constexpr int kWarpgroup = 128;
+inline constexpr int kConsumers = 2;
+inline constexpr int kThreads = kWarpgroup * (1 + kConsumers);
+inline constexpr int kBarrierConsumer = 1;   // named barriers 1, 2: the threads of one consumer
+inline constexpr int kBarrierStagger = 3;    // cooperative: the second consumer may start
+inline constexpr int kBarrierTurn = 3;       // ping-pong: 3, 4: it is the turn of consumer 0, 1
+
+template <int kTileM_, int kTileN_, int kTileK_, int kStages_, int kClusterM_, int kClusterN_, bool kPingPong_, int kSlabBytes_ = 2048>
+struct Shape {
+  static constexpr int kTileM = kTileM_, kTileN = kTileN_, kTileK = kTileK_, kStages = kStages_, kClusterM = kClusterM_, kClusterN = kClusterN_;
+  static constexpr bool kPingPong = kPingPong_;
+  static constexpr int kSlabBytes = kSlabBytes_;  // per consumer warp
+  static constexpr int kCluster = kClusterM * kClusterN;
+  static constexpr int kSharers = kClusterM + kClusterN - 1;                   // CTAs that get a part of this CTA's tiles, itself included
+  static_assert(kSharers <= 4, "one warp of a consumer speaks to one CTA");
+  static constexpr int kConsumerRows = kPingPong ? kTileM : kTileM / kConsumers;
+  static constexpr int kBlocksM = kConsumerRows / 64;                          // m64 blocks of one consumer
+  // 168 × 384 registers at launch = 40 × 128 + 232 × 256 = 24 × 128 + 240 × 256.
+  static constexpr bool kWide = kBlocksM * kTileN / 2 > 128;                   // more accumulators than 128 per thread
+  static constexpr int kProducerRegisters = kWide ? 24 : 40, kConsumerRegisters = kWide ? 240 : 232;
+  static constexpr int kXBoxRows = kTileM / kClusterN;                         // one load each
+  static constexpr int kWBoxes = 2;                                            // loads of w per CTA and k block; a half tile (along N) needs one
+  static constexpr int kWBoxRows = kTileN / kWBoxes / kClusterM;
+  static constexpr int kXBytes = kTileM * kTileK, kWBytes = kTileN * kTileK, kStageBytes = kXBytes + kWBytes;
+  static constexpr int kSlabs = kStages * kStageBytes;
+  static constexpr int kScales = kSlabs + kConsumers * 4 * kSlabBytes;
+  static constexpr int kFull = kScales + kConsumers * kTileN * 4;
+  static constexpr int kEmpty = kFull + kStages * 8;
+  static constexpr int kSharedBytes = kEmpty + kStages * 8;
+  static_assert(kSharedBytes <= 232448, "227 KiB per CTA");
+  static_assert(kTileK == 128 || kTileK == 64, "one swizzled row");
+  static_assert((kWBoxRows * kTileK) % (8 * kTileK) == 0 && kXBytes % 1024 == 0 && kStageBytes % 1024 == 0, "boxes start on a swizzle pattern");
+};
+
+// A position in the ring of stages.
+template <int kStages>
+struct Ring {
+  int stage = 0;
+  std::uint32_t phase = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+  __device__ __forceinline__ void skip(int blocks) {
+    const int position = stage + blocks;
+    phase ^= static_cast<std::uint32_t>(position / kStages) & 1;
+    stage = position % kStages;
+  }
+};
+
+__device__ __forceinline__ std::uint64_t l2_policy(Keep keep) {
+  return keep == Keep::last ? cuda::l2_evict_last() : keep == Keep::first ? cuda::l2_evict_first() : cuda::l2_evict_normal();
+}
+
+// The producer: fills the ring with the k blocks of all items of this cluster, in order.
+template <class S>
+__device__ __forceinline__ void produce(const Params& p, std::uint32_t smem, int cluster, int clusters, int rank) {
+  const int rank_m = rank % S::kClusterM;
+  const int rank_n = rank / S::kClusterM;
+  const std::uint64_t x_policy = l2_policy(p.keep_x);
+  const std::uint64_t w_policy = l2_policy(p.keep_w);
+  std::uint16_t along_n = 0;  // CTAs with the same rows of x
+  for (int n = 0; n < S::kClusterN; ++n) along_n |= static_cast<std::uint16_t>(1 << (n * S::kClusterM + rank_m));
+  const auto along_m = static_cast<std::uint16_t>(((1 << S::kClusterM) - 1) << (rank_n * S::kClusterM));  // CTAs with the same rows of w
+  Ring<S::kStages> ring;
+  for (int item = cluster; item < p.order.items; item += clusters) {
+    const Tile tile = tile_of_item(p.order, item);
+    const Group& group = p.group[tile.group];
+    const bool half = tile.half >= 0;
+    const int boxes = half ? 1 : S::kWBoxes;
+    const std::uint32_t bytes = half ? S::kXBytes + S::kWBytes / 2 : S::kStageBytes;
+    const int x_in_tile = rank_n * S::kXBoxRows;
+    int x_row = (tile.m_tile * S::kClusterM + rank_m) * S::kTileM + x_in_tile;
+    const int w_in_tile = rank_m * boxes * S::kWBoxRows;
+    const int w_row = (tile.n_tile * S::kClusterN + rank_n) * S::kTileN + (half ? tile.half * (S::kTileN / 2) : 0) + w_in_tile;
+    if (x_row >= group.m) x_row = 0;  // a tile wholly outside would be filled with zeros, which was seen to take twice as long as loading; nothing of it is stored
+    for (int block = 0; block < p.k_blocks; ++block) {
+      const std::uint32_t full = smem + S::kFull + ring.stage * 8;
+      const std::uint32_t x_tile = smem + ring.stage * S::kStageBytes;
+      const std::uint32_t w_tile = x_tile + S::kXBytes;
+      cuda::mbarrier_wait(smem + S::kEmpty + ring.stage * 8, ring.phase ^ 1);
+      cuda::mbarrier_arrive_expect_tx(full, bytes);
+      if constexpr (S::kClusterN > 1) {
+        cuda::tma_load_2d_multicast(x_tile + x_in_tile * S::kTileK, &group.x, block * S::kTileK, x_row, full, along_n, x_policy);
+      } else {
+        cuda::tma_load_2d(x_tile, &group.x, block * S::kTileK, x_row, full, x_policy);
+      }
+      for (int box = 0; box < boxes; ++box) {
+        const std::uint32_t destination = w_tile + (w_in_tile + box * S::kWBoxRows) * S::kTileK;
+        if constexpr (S::kClusterM > 1) {
+          cuda::tma_load_2d_multicast(destination, &group.w, block * S::kTileK, w_row + box * S::kWBoxRows, full, along_m, w_policy);
+        } else {
+          cuda::tma_load_2d(destination, &group.w, block * S::kTileK, w_row + box * S::kWBoxRows, full, w_policy);
+        }
+      }
+      ring.advance();
+    }
+  }
+}
+
+// What a consumer keeps from tile to tile.
+template <class S>
+struct Consumer {
+  std::uint32_t smem;  // shared address of the CTA's memory
+  int index;           // 0, 1
+  Ring<S::kStages> ring;
+  int tells;           // the CTA whose empty barriers this thread arrives at; -1: none
+  int stagger_after;   // k block of the first tile after which consumer 0 lets consumer 1 start; -1: not this consumer, or done
+
+  using Sums = int[S::kBlocksM][S::kTileN / 2];
+
+  __device__ __forceinline__ int thread() const { return threadIdx.x % kWarpgroup; }
+  __device__ __forceinline__ int warp() const { return thread() / 32; }
+
+  // The CTA that this warp tells about free stages: first those along M, then the others along N; -1: none.
+  static __device__ __forceinline__ int listener(int warp, int rank) {
+    const int rank_m = rank % S::kClusterM, rank_n = rank / S::kClusterM;
+    if (warp < S::kClusterM) return rank_n * S::kClusterM + warp;
+    if (warp >= S::kSharers) return -1;
+    const int other = warp - S::kClusterM;
+    return (other < rank_n ? other : other + 1) * S::kClusterM + rank_m;
+  }
+
+  // One arrival per consumer at every CTA that loads into this stage. A wgmma group is finished for the whole warpgroup at once, so one thread may
+  // speak for it.
+  __device__ __forceinline__ void release(int stage) const {
+    if (tells >= 0) cuda::mbarrier_arrive_cluster(smem + S::kEmpty + stage * 8, tells);
+  }
+
+  // acc = the sums of one tile. Products of two blocks are queued, so a stage is released when the products of the next block begin.
+  // Ping-pong: the turn goes to the other consumer once the last block has arrived, not sooner: a barrier's parity tells apart
+  // neighbouring phases only, so a consumer must not wait for a stage before all earlier phases of it are known to be complete.
+  template <int kN>
+  __device__ __forceinline__ void accumulate(Sums& acc, int k_blocks, bool pass_turn) {
+    if (S::kPingPong) cuda::named_barrier_sync(kBarrierTurn + index, kConsumers * kWarpgroup);
+    const std::uint32_t x_offset = S::kPingPong ? 0 : index * S::kConsumerRows * S::kTileK;
+    int previous = 0;
+    for (int block = 0; block < k_blocks; ++block) {
+      const std::uint32_t x_tile = smem + ring.stage * S::kStageBytes;
+      const std::uint64_t x = cuda::wgmma_descriptor<S::kTileK>(x_tile + x_offset);
+      const std::uint64_t w = cuda::wgmma_descriptor<S::kTileK>(x_tile + S::kXBytes);
+      cuda::mbarrier_wait(smem + S::kFull + ring.stage * 8, ring.phase);
+      cuda::wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < S::kTileK / 32; ++k) {
+#pragma unroll
+        for (int i = 0; i < S::kBlocksM; ++i) {
+          cuda::wgmma_m64k32_s8<kN>(acc[i], x + (i * 64 * S::kTileK + k * 32) / 16, w + k * 32 / 16, block > 0 || k > 0);
+        }
+      }
+      cuda::wgmma_commit();
+      cuda::wgmma_wait<1>();
+      if (block > 0) release(previous);
+      previous = ring.stage;
+      ring.advance();
+      if (block == stagger_after) cuda::named_barrier_arrive(kBarrierStagger, kConsumers * kWarpgroup);
+    }
+    stagger_after = -1;
+    if (S::kPingPong && pass_turn) cuda::named_barrier_arrive(kBarrierTurn + 1 - index, kConsumers * kWarpgroup);
+    cuda::wgmma_wait<0>();
+    release(previous);
+  }
+
+  // This tile's w scales travel through two registers per thread during the main loop, then through shared memory to all threads of the consumer.
+  template <int kN>
+  struct WScales {
+    static constexpr int kPerThread = (kN + kWarpgroup - 1) / kWarpgroup;
+    float value[kPerThread];
+  };
+  template <int kN>
+  __device__ __forceinline__ WScales<kN> fetch_scales(const Params& p, const Group& group, int col0) const {
+    WScales<kN> scales;
+#pragma unroll
+    for (int i = 0; i < WScales<kN>::kPerThread; ++i) {
+      const int column = col0 + i * kWarpgroup + thread();
+      scales.value[i] = column < p.n ? __ldg(group.w_scale + column) : 0.0f;
+    }
+    return scales;
+  }
+  template <int kN>
+  __device__ __forceinline__ std::uint32_t share_scales(const WScales<kN>& scales) const {
+    const std::uint32_t shared = smem + S::kScales + index * S::kTileN * 4;
+    cuda::named_barrier_sync(kBarrierConsumer + index, kWarpgroup);  // all warps have read the previous tile's scales
+#pragma unroll
+    for (int i = 0; i < WScales<kN>::kPerThread; ++i) {
+      if (kN % kWarpgroup == 0 || i * kWarpgroup + thread() < kN) cuda::store_shared_4b(shared + (i * kWarpgroup + thread()) * 4, __float_as_uint(scales.value[i]));
+    }
+    cuda::named_barrier_sync(kBarrierConsumer + index, kWarpgroup);
+    return shared;
+  }
+
+  template <int kN>
+  __device__ __forceinline__ void run_tile(Sums& acc, const Params& p, const Group& group, int tile_row, int col0, bool pass_turn) {
+    const int row0 = tile_row + (S::kPingPong ? 0 : index * S::kConsumerRows) + warp() * kSlabRows;  // this warp's rows of block 0
+    const int slab = S::kSlabs + (index * 4 + warp()) * S::kSlabBytes;
+    WScales<kN> w_scales;
+    float x_scale[S::kBlocksM][2];
+    if (p.direct) {
+      w_scales = fetch_scales<kN>(p, group, col0);
+#pragma unroll
+      for (int i = 0; i < S::kBlocksM; ++i) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const int row = row0 + i * 64 + h * 8 + (threadIdx.x % 32) / 4;
+          x_scale[i][h] = row < group.m ? __ldg(group.x_scale + row) : 0.0f;
+        }
+      }
+    }
+    accumulate<kN>(acc, p.k_blocks, pass_turn);
+    if (!p.direct) {
+#pragma unroll
+      for (int i = 0; i < S::kBlocksM; ++i) store_general<kN, S::kSlabBytes>(acc[i], p, group, row0 + i * 64, col0, smem + slab);
+      return;
+    }
+    const std::uint32_t w_scale = share_scales<kN>(w_scales);
+#pragma unroll
+    for (int i = 0; i < S::kBlocksM; ++i) {
+      if (row0 + i * 64 >= group.m) continue;
+      if (group.bias != nullptr) {
+        store_direct<kN, S::kSlabBytes, true>(acc[i], p, group, row0 + i * 64, col0, x_scale[i], w_scale, smem + slab);
+      } else {
+        store_direct<kN, S::kSlabBytes, false>(acc[i], p, group, row0 + i * 64, col0, x_scale[i], w_scale, smem + slab);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void run(const Params& p, int cluster, int clusters, int rank) {
+    const int rank_m = rank % S::kClusterM;
+    const int rank_n = rank / S::kClusterM;
+    if (!S::kPingPong && index == 1 && p.stagger > 0 && cluster < p.order.items) cuda::named_barrier_sync(kBarrierStagger, kConsumers * kWarpgroup);
+    if (S::kPingPong && index == 1) cuda::named_barrier_arrive(kBarrierTurn, kConsumers * kWarpgroup);  // consumer 0 begins
+    // One array for whole and half tiles, and for all tiles: wgmma reads what it overwrites, as far as the compiler knows, so two would both stay live.
+    Sums acc;
+    int turn = 0;
+    for (int item = cluster; item < p.order.items; item += clusters) {
+      if (S::kPingPong && (turn++ % kConsumers) != index) {
+        ring.skip(p.k_blocks);
+        continue;
+      }
+      const Tile tile = tile_of_item(p.order, item);
+      const Group& group = p.group[tile.group];
+      const int row = (tile.m_tile * S::kClusterM + rank_m) * S::kTileM;
+      const int column = (tile.n_tile * S::kClusterN + rank_n) * S::kTileN;
+      const bool pass_turn = item + clusters < p.order.items;
+      if (tile.half >= 0) {
+        run_tile<S::kTileN / 2>(acc, p, group, row, column + tile.half * (S::kTileN / 2), pass_turn);
+      } else {
+        run_tile<S::kTileN>(acc, p, group, row, column, pass_turn);
+      }
+    }
+  }
+};
+
+template <class S>
+__global__ void __launch_bounds__(kThreads, 1) gemm_w8a8_sm90(const __grid_constant__ Params p) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ __align__(1024) std::uint8_t memory[];
+  const std::uint32_t smem = cuda::shared_address(memory);
+  const int role = __shfl_sync(0xFFFFFFFF, threadIdx.x / kWarpgroup, 0);  // one value per warp, and the compiler knows it
+  const int rank = S::kCluster > 1 ? static_cast<int>(cuda::cluster_rank()) : 0;
+  const int cluster = blockIdx.x / S::kCluster;
+  const int clusters = gridDim.x / S::kCluster;
+
+  if (threadIdx.x == 0) {
+    cuda::prefetch_tensor_map(&p.group[0].x);
+    cuda::prefetch_tensor_map(&p.group[0].w);
+    constexpr int kReaders = S::kPingPong ? 1 : kConsumers;  // consumers that read one stage, per CTA
+    for (int stage = 0; stage < S::kStages; ++stage) {
+      cuda::mbarrier_init(smem + S::kFull + stage * 8, 1);
+      cuda::mbarrier_init(smem + S::kEmpty + stage * 8, kReaders * S::kSharers);
+    }
+    cuda::fence_mbarrier_init();
+  }
+  cuda::cluster_sync();  // no load may reach a peer whose barriers do not exist yet
+
+  if (role == 0) {
+    cuda::setmaxnreg_dec<S::kProducerRegisters>();
+    if (threadIdx.x == 0) produce<S>(p, smem, cluster, clusters, rank);
+    __syncwarp();
+  } else {
+    cuda::setmaxnreg_inc<S::kConsumerRegisters>();
+    const int tells = threadIdx.x % 32 == 0 ? Consumer<S>::listener(threadIdx.x % kWarpgroup / 32, rank) : -1;
+    Consumer<S> consumer{smem, role - 1, {}, tells, -1};
+    if (!S::kPingPong && role == 1 && p.stagger > 0) consumer.stagger_after = min(p.stagger, p.k_blocks) - 1;
+    consumer.run(p, cluster, clusters, rank);
+  }
+  cuda::cluster_sync();  // a peer may still write to, or arrive at, this CTA's shared memory
+#endif
+}
+
+}  // namespace octavo::sm90
