@@ -52,18 +52,6 @@ Isa detect() { return Isa::plain; }
 
 #endif
 
-Isa choose() {
-  const char* wanted = std::getenv("OCTAVO_CPU_ISA");
-  if (wanted == nullptr || *wanted == '\0') return best_isa();
-  for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512, Isa::vnni, Isa::amx}) {
-    if (name_of(isa) != wanted) continue;
-    if (isa <= best_isa()) return isa;
-    throw InvalidArgument(
-        fmt::format("OCTAVO_CPU_ISA={}: this processor (or its operating system) has no {}; the most it can run is {}", wanted, wanted, name_of(best_isa())));
-  }
-  throw InvalidArgument(fmt::format("OCTAVO_CPU_ISA={}: unknown; known are plain, avx2, avx512, vnni, amx", wanted));
-}
-
 }  // namespace
 
 Isa best_isa() {
@@ -71,8 +59,21 @@ Isa best_isa() {
   return isa;
 }
 
+Isa isa_named(std::string_view name) {
+  for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512, Isa::vnni, Isa::amx}) {
+    if (name_of(isa) != name) continue;
+    if (isa <= best_isa()) return isa;
+    throw InvalidArgument(
+        fmt::format("OCTAVO_CPU_ISA={}: this processor (or its operating system) has no {}; the most it can run is {}", name, name, name_of(best_isa())));
+  }
+  throw InvalidArgument(fmt::format("OCTAVO_CPU_ISA={}: unknown; known are plain, avx2, avx512, vnni, amx", name));
+}
+
 Isa active_isa() {
-  static const Isa isa = choose();
+  static const Isa isa = [] {
+    const char* wanted = std::getenv("OCTAVO_CPU_ISA");
+    return wanted == nullptr || *wanted == '\0' ? best_isa() : isa_named(wanted);
+  }();
   return isa;
 }
 

@@ -21,8 +21,9 @@ constexpr std::string_view name_of(Isa isa) {
 
 // The highest step of this machine. Asked once.
 Isa best_isa();
-// best_isa(), or the step that the environment variable OCTAVO_CPU_ISA names. Read once.
-// Throws InvalidArgument if it names no step, or one that this machine does not have.
+// The step of that name. Throws InvalidArgument if there is none, or if this machine does not have it.
+Isa isa_named(std::string_view name);
+// best_isa(), or isa_named of the environment variable OCTAVO_CPU_ISA. Read once.
 Isa active_isa();
 
 }  // namespace octavo::cpu

@@ -88,6 +88,7 @@ float f8_e4m3_to_float(std::uint8_t bits) {
 }  // namespace
 
 void load_as_float(const void* from, DType dtype, std::int64_t count, float* to) {
+  if (count == 0) return;  // an empty tensor has no memory, and memcpy wants some
   switch (dtype) {
     case DType::f32: std::memcpy(to, from, std::size_t(count) * sizeof(float)); return;
     case DType::bf16: {
@@ -115,6 +116,7 @@ void load_as_float(const void* from, DType dtype, std::int64_t count, float* to)
 }
 
 void store_from_float(const float* from, std::int64_t count, DType dtype, void* to) {
+  if (count == 0) return;
   switch (dtype) {
     case DType::f32: std::memcpy(to, from, std::size_t(count) * sizeof(float)); return;
     case DType::bf16: {

@@ -173,5 +173,16 @@ TEST(CpuMath, interleave_of_every_member_is_a_transposition) {
   }
 }
 
+TEST(CpuIsa, names_lead_back_and_unknown_ones_are_refused) {
+  for (const cpu::Isa isa : {cpu::Isa::plain, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::vnni, cpu::Isa::amx}) {
+    if (isa <= cpu::best_isa()) {
+      EXPECT_EQ(cpu::isa_named(name_of(isa)), isa);
+    } else {
+      EXPECT_THROW(cpu::isa_named(name_of(isa)), InvalidArgument);
+    }
+  }
+  EXPECT_THROW(cpu::isa_named("sse9"), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace octavo

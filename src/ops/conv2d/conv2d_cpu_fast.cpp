@@ -50,6 +50,16 @@ cpu::StripSource pixel_rows(const Taps& taps) {
   };
 }
 
+// Adds the residual to `count` values and stores them, from element `index` of the dense map on.
+void finish_run(const std::optional<TensorView>& residual, const TensorView& y, std::size_t index, std::int64_t count, float* values) {
+  if (residual) {
+    float r[cpu::kMaxBlockColumns];
+    cpu::load_floats(static_cast<const std::byte*>(residual->data) + index * bytes_of(residual->dtype), residual->dtype, count, r);
+    cpu::add(values, r, count);
+  }
+  cpu::store_floats(values, count, y.dtype, static_cast<std::byte*>(y.data) + index * bytes_of(y.dtype));
+}
+
 }  // namespace
 
 void conv2d_cpu_fast(ExecContext& ctx, const TensorView& x, const ConvWeights& w, const ConvArgs& args, const std::optional<TensorView>& residual,
@@ -60,20 +70,30 @@ void conv2d_cpu_fast(ExecContext& ctx, const TensorView& x, const ConvWeights& w
   const bool is_pointwise = w.weight.shape[1] == 1 && w.weight.shape[2] == 1 && args.stride == 1 && !args.upsample_nearest_2x && args.pad_top == 0 &&
                             args.pad_left == 0 && args.pad_bottom == 0 && args.pad_right == 0;
   const Taps taps{.x = x, .args = args, .kernel_w = w.weight.shape[2], .width_out = y.shape[1]};
-  cpu::PanelProduct<float> product{.m = y.shape[0] * y.shape[1], .n = outputs, .k = k, .b = cpu::float_rows(w.weight.reshaped({outputs, k}))};
-  product.a = is_pointwise ? cpu::float_rows(x.reshaped({x.shape[0] * x.shape[1], k})) : pixel_rows(taps);
-  const Tensor bias = w.bias ? to_float_tensor(*w.bias) : Tensor();
+  const std::int64_t pixels = y.shape[0] * y.shape[1];
+  const cpu::StripSource pixel_source = is_pointwise ? cpu::float_rows(x.reshaped({pixels, k})) : pixel_rows(taps);
+  const cpu::StripSource weight_source = cpu::float_rows(w.weight.reshaped({outputs, k}));
+  const Tensor bias = w.bias ? to_float_tensor(*w.bias) : Tensor::zeros(DType::f32, {outputs});
+  const cpu::PanelKernel<float>& kernel = cpu::f32_kernel(isa);
+
+  // A panel always computes kernel.columns outputs. For the few of an RGB image the roles are swapped: outputs are the rows of a small tile,
+  // pixels the columns. The chain of every element stays the same.
+  if (outputs * 4 <= kernel.columns) {
+    cpu::PanelProduct<float> product{.m = outputs, .n = pixels, .k = k, .a = weight_source, .b = pixel_source};
+    product.finish = [&](std::int64_t o, std::int64_t first, std::int64_t count, const float* values) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        float value = values[i] + bias.as<float>()[o];
+        finish_run(residual, y, std::size_t((first + i) * outputs + o), 1, &value);
+      }
+    };
+    return cpu::multiply_panels(*ctx.pool, *ctx.scratch, kernel, product);
+  }
+  cpu::PanelProduct<float> product{.m = pixels, .n = outputs, .k = k, .a = pixel_source, .b = weight_source};
   product.finish = [&](std::int64_t pixel, std::int64_t first, std::int64_t count, float* values) {
-    if (w.bias) cpu::add(values, bias.as<float>() + first, count);
-    const std::size_t index = std::size_t(pixel * outputs + first);
-    if (residual) {
-      float r[cpu::kMaxBlockColumns];
-      cpu::load_floats(static_cast<const std::byte*>(residual->data) + index * bytes_of(residual->dtype), residual->dtype, count, r);
-      cpu::add(values, r, count);
-    }
-    cpu::store_floats(values, count, y.dtype, static_cast<std::byte*>(y.data) + index * bytes_of(y.dtype));
+    cpu::add(values, bias.as<float>() + first, count);
+    finish_run(residual, y, std::size_t(pixel * outputs + first), count, values);
   };
-  cpu::multiply_panels(*ctx.pool, *ctx.scratch, cpu::f32_kernel(isa), product);
+  cpu::multiply_panels(*ctx.pool, *ctx.scratch, kernel, product);
 }
 
 }  // namespace octavo
