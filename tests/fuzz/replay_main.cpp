@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <random>
-#include <string>
+#include <string_view>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -16,6 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
+
+constexpr std::string_view kSigns = "{}[]\",:\\0-9 \n\xff<|>eE+.";
 
 // A heap block of exactly the input's size, so that AddressSanitizer sees one byte too many.
 void run(const Bytes& input) {
@@ -38,7 +40,7 @@ Bytes mutated(const std::vector<Bytes>& seeds, std::mt19937& random) {
         if (at < bytes.size()) bytes[at] = std::uint8_t(random());
         break;
       case 2:  // a sign that matters to the formats
-        bytes.insert(first, std::uint8_t("{}[]\",:\\0-9 \n\xff<|>eE+."[below(24)]));
+        bytes.insert(first, std::uint8_t(kSigns[below(kSigns.size())]));
         break;
       case 3:
         bytes.erase(first, first + std::ptrdiff_t(length));
