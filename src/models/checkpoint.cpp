@@ -19,6 +19,7 @@ std::string find_prefix(const WeightStore& store, std::span<const std::string_vi
 
 void check_parameters(const ExecContext& ctx, const WeightStore& store, std::span<const ParamSpec> specs, std::span<const std::string_view> ignored_prefixes) {
   const std::vector<std::string> unused = store.check(specs, ignored_prefixes);
+  for (const std::string& remark : store.remarks()) advise(ctx, fmt::format("{}: {}", store.component(), remark));
   if (unused.empty()) return;
   constexpr std::size_t kShown = 3;
   const auto shown = std::span(unused).first(std::min(kShown, unused.size()));

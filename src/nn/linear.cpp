@@ -6,34 +6,22 @@
 #include <map>
 
 #include "base/checked_math.h"
+#include "nn/rows.h"
 #include "octavo/error.h"
+#include "ops/quantize/quantize_rows.h"
 
 namespace octavo::nn {
 namespace {
 
 // Rows that one task converts at load: at 4 608 columns a task reads about 300 KB, long enough to hide handing it out.
 constexpr std::int64_t kRowsPerTask = 32;
-
-TensorView as_matrix(const TensorView& weight) {
-  const std::int64_t out = weight.shape[0];
-  return weight.reshaped({out, weight.shape.elements() / std::max<std::int64_t>(out, 1)});
-}
+// A panel of decoded weights: 16 MB in float32, enough rows to keep the product busy.
+constexpr std::int64_t kPanelElements = std::int64_t(1) << 22;
 
 void for_row_tasks(ExecContext& ctx, std::int64_t rows, const std::function<void(std::int64_t first, std::int64_t count)>& body) {
   ctx.pool->for_each(ceil_div(rows, kRowsPerTask), [&](std::int64_t task) {
     const std::int64_t first = task * kRowsPerTask;
     body(first, std::min(kRowsPerTask, rows - first));
-  });
-}
-
-// Codes and scales of `weight`, whose rows become rows [first_row, ...) of q.
-void quantize_weight(ExecContext& ctx, const TensorView& weight, std::int64_t first_row, const TensorView& q, const TensorView& scale) {
-  for_row_tasks(ctx, weight.rows(), [&](std::int64_t first, std::int64_t count) {
-    std::vector<float> row(std::size_t(weight.columns()));
-    for (std::int64_t n = first; n < first + count; ++n) {
-      load_as_float(weight.row_bytes(n), weight.dtype, weight.columns(), row.data());
-      scale.as<float>()[first_row + n] = quantize_weight_row(row.data(), weight.columns(), q.row<std::int8_t>(first_row + n));
-    }
   });
 }
 
@@ -50,82 +38,215 @@ Tensor converted(ExecContext& ctx, const TensorView& weight, DType dtype) {
   return copy;
 }
 
+// An epilogue for the columns [first, first + count) of a wider result.
+Epilogue sliced(const Epilogue& epilogue, std::int64_t first, std::int64_t count) {
+  Epilogue slice = epilogue;
+  if (slice.mod_gate) slice.mod_gate = TensorView(slice.mod_gate->as<float>() + first, DType::f32, {count}, slice.mod_gate->device);
+  if (slice.residual) slice.residual = slice.residual->column_range(first, count);
+  return slice;
+}
+
+TensorView bias_rows(const TensorView& bias, std::int64_t first, std::int64_t count) {
+  return {static_cast<std::byte*>(bias.data) + std::size_t(first) * bytes_of(bias.dtype), bias.dtype, {count}, bias.device};
+}
+
 }  // namespace
 
-Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const NumberFormat& format) {
+Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const NumberFormat& format, bool keep_int8) {
   const bool is_s8 = format.storage == DType::s8 && format.granularity == Granularity::per_channel;
   if (!is_s8 && (format.is_quantized() || !is_float(format.storage))) {
     throw Unsupported(fmt::format("{}: weights in {} are not built; f32, bf16 and s8 per channel are", store.component(), name_of(format.storage)));
   }
   if (!ctx.device.is_cpu()) throw Unsupported(fmt::format("{}: weights are not placed on {} yet; use --device cpu", store.component(), ctx.device.name()));
 
+  const bool quantizes = is_s8 && !store.has_int8();
   std::map<std::string, std::int64_t> rows_taken;
   for (const LinearPart& part : parts) {
-    const TensorView whole = as_matrix(store.get(part.module + ".weight"));
+    const StoredLinear& stored = store.linear(part.module);
     std::int64_t& first = rows_taken[part.module];
-    const std::int64_t rows = part.rows > 0 ? part.rows : whole.rows() - first;
+    const std::int64_t rows = part.rows > 0 ? part.rows : stored.out_features() - first;
     LinearWeights weights;
     weights.name = part.module;
-    weights.weight = whole.row_range(first, rows);
     if (has_bias) {
-      const TensorView bias = store.get(part.module + ".bias");
-      weights.bias = TensorView(static_cast<std::byte*>(bias.data) + std::size_t(first) * bytes_of(bias.dtype), bias.dtype, {rows});
+      weights.bias = bias_rows(store.get(part.module + ".bias"), first, rows);
       mapped_bytes_ += std::int64_t(weights.bias->bytes());
     }
-    first += rows;
-    if (format.storage == DType::bf16 && weights.weight.dtype != DType::bf16) {
-      owned_.push_back(converted(ctx, weights.weight, DType::bf16));
-      weights.weight = owned_.back();
-    } else if (!is_s8) {
-      mapped_bytes_ += std::int64_t(weights.weight.bytes());
+    if (stored.format == LinearFormat::s8 && (is_s8 || keep_int8)) {
+      add_int8(stored, std::move(weights), first, rows);
+    } else if (quantizes) {
+      weights.weight = TensorView(nullptr, DType::s8, {rows, stored.in_features()});
+      parts_.push_back(std::move(weights));
+      sources_.push_back({&stored, first, false});
+    } else {
+      add_float(ctx, store, stored, std::move(weights), first, rows, format.storage == DType::bf16 ? DType::bf16 : DType::f32);
     }
-    parts_.push_back(weights);
+    first += rows;
   }
-  if (is_s8) quantize(ctx, store, parts);
+  if (quantizes) quantize(ctx, store);
 }
 
-void Linear::quantize(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& stored) {
+// Codes stay in the map. Consecutive rows of one module are one product: its sums are exact, so the bits are those of the parts.
+void Linear::add_int8(const StoredLinear& stored, LinearWeights weights, std::int64_t first_row, std::int64_t rows) {
+  const bool continues = !parts_.empty() && sources_.back().stored == &stored && sources_.back().first_row + parts_.back().out_features() == first_row &&
+                         parts_.back().weight.dtype == DType::s8;
+  const std::int64_t added_rows = rows;
+  if (continues) {
+    first_row = sources_.back().first_row;
+    rows += parts_.back().out_features();
+    if (weights.bias) weights.bias = bias_rows(*parts_.back().bias, 0, rows);
+    parts_.pop_back();
+    sources_.pop_back();
+    owned_.pop_back();
+  }
+  const std::int64_t columns = stored.in_features();
+  std::byte* codes = const_cast<std::byte*>(stored.codes) + first_row * columns;  // a view has no const; the map is read-only
+  weights.weight = TensorView(codes, DType::s8, {rows, columns});
+  weights.rotation_group = stored.rotation_group;
+  Tensor scale(DType::f32, {rows}, {}, stored.module);
+  for (std::int64_t n = 0; n < rows; ++n) scale.as<float>()[n] = stored.row_scale(first_row + n);
+  weights.scale = scale;
+  mapped_bytes_ += added_rows * columns;
+  parts_.push_back(std::move(weights));
+  sources_.push_back({&stored, first_row, false});
+  owned_.push_back(std::move(scale));
+}
+
+void Linear::add_float(ExecContext& ctx, const WeightStore& store, const StoredLinear& stored, LinearWeights weights, std::int64_t first_row, std::int64_t rows,
+                       DType dtype) {
+  const bool is_decoded = stored.format != LinearFormat::plain;
+  if (is_decoded) {
+    weights.weight = TensorView(nullptr, dtype, {rows, stored.in_features()});
+    mapped_bytes_ += stored.bytes / std::max<std::int64_t>(stored.out_features(), 1) * rows;
+  } else {
+    weights.weight = store.get(stored.module + ".weight").reshaped(stored.shape).row_range(first_row, rows);
+    if (dtype == DType::bf16 && weights.weight.dtype != DType::bf16) {
+      owned_.push_back(converted(ctx, weights.weight, DType::bf16));
+      weights.weight = owned_.back();
+    } else {
+      mapped_bytes_ += std::int64_t(weights.weight.bytes());
+    }
+  }
+  parts_.push_back(std::move(weights));
+  sources_.push_back({&stored, first_row, is_decoded});
+}
+
+// One own matrix from all parts, row by row from whatever they are stored in.
+void Linear::quantize(ExecContext& ctx, const WeightStore& store) {
   LinearWeights fused;
-  fused.name = stored.size() == 1 ? stored[0].module : fmt::format("{} (+{})", stored[0].module, stored.size() - 1);
+  fused.name = parts_.size() == 1 ? parts_[0].name : fmt::format("{} (+{})", parts_[0].name, parts_.size() - 1);
   Tensor q(DType::s8, {out_features(), in_features()}, {}, fused.name);
   Tensor scale(DType::f32, {out_features()}, {}, fused.name);
   const bool has_bias = parts_[0].bias.has_value();
   Tensor bias = has_bias ? Tensor(DType::f32, {out_features()}, {}, fused.name) : Tensor();
+  const TensorView codes = q;
   std::int64_t first_row = 0;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const LinearWeights& part = parts_[i];
-    quantize_weight(ctx, part.weight, first_row, q, scale);
+    const Source& source = sources_[i];
+    for_row_tasks(ctx, part.out_features(), [&](std::int64_t first, std::int64_t count) {
+      std::vector<float> row(static_cast<std::size_t>(in_features()));
+      for (std::int64_t n = first; n < first + count; ++n) {
+        decode_rows(*source.stored, source.first_row + n, 1, row.data());
+        scale.as<float>()[first_row + n] = quantize_weight_row(row.data(), in_features(), codes.row<std::int8_t>(first_row + n));
+      }
+    });
     if (has_bias) load_as_float(part.bias->data, part.bias->dtype, part.out_features(), bias.as<float>() + first_row);
     first_row += part.out_features();
-    const bool is_last_of_module = i + 1 == parts_.size() || stored[i + 1].module != stored[i].module;
-    if (is_last_of_module) store.release(stored[i].module + ".weight");
+    const bool is_last_of_module = i + 1 == parts_.size() || sources_[i + 1].stored != source.stored;
+    if (is_last_of_module) store.release(part.name + ".weight");
   }
   fused.weight = q;
   fused.scale = scale;
   if (has_bias) fused.bias = bias;
   mapped_bytes_ = 0;
   parts_.assign(1, fused);
+  sources_.assign(1, Source{});
   owned_.clear();
   owned_.push_back(std::move(q));
   owned_.push_back(std::move(scale));
   if (has_bias) owned_.push_back(std::move(bias));
 }
 
+RowFormat Linear::input() const {
+  RowFormat common{.is_quantized = !parts_.empty(), .rotation_group = parts_.empty() ? 0 : parts_[0].rotation_group};
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const bool is_smoothed = sources_[i].stored != nullptr && sources_[i].stored->smoothing != Smoothing::none;
+    if (parts_[i].weight.dtype != DType::s8 || is_smoothed || parts_[i].rotation_group != common.rotation_group) return {};
+  }
+  return common;
+}
+
+// Rows as an int8 part reads them: smoothed if its weight was, rotated, quantised. In ctx.scratch.
+QuantizedView Linear::quantized_rows(ExecContext& ctx, const TensorView& x, std::size_t part) const {
+  const StoredLinear* stored = sources_[part].stored;
+  TensorView rows = x;
+  if (stored != nullptr && stored->smoothing != Smoothing::none) {
+    rows = scratch_tensor(ctx, DType::f32, {x.rows(), x.columns()}, "smoothed rows");
+    for_row_tasks(ctx, x.rows(), [&](std::int64_t first, std::int64_t count) {
+      for (std::int64_t m = first; m < first + count; ++m) {
+        load_as_float(x.row_bytes(m), x.dtype, x.columns(), rows.row<float>(m));
+        undo_smoothing(rows.row<float>(m), x.columns(), stored->smoothing, stored->smooth.data());
+      }
+    });
+  }
+  QuantizedView view;
+  view.q = scratch_tensor(ctx, DType::s8, {x.rows(), x.columns()}, "quantised rows");
+  view.scale = scratch_tensor(ctx, DType::f32, {x.rows()}, "quantised rows");
+  view.rotation_group = parts_[part].rotation_group;
+  quantize_rows(ctx, rows, view);
+  return view;
+}
+
+// A panel of weight rows at a time is decoded into scratch and multiplied; outputs do not depend on each other, so the panels do not show.
+void Linear::forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const {
+  const ArenaScope scope(*ctx.scratch);
+  const LinearWeights& whole = parts_[part];
+  const Source& source = sources_[part];
+  const std::int64_t rows = whole.out_features(), columns = whole.in_features(), panel_rows = std::min(rows, std::max(kRowsPerTask, kPanelElements / columns));
+  const TensorView memory = scratch_tensor(ctx, whole.weight.dtype, {panel_rows, columns}, "decoded weight");
+  for (std::int64_t first = 0; first < rows; first += panel_rows) {
+    LinearWeights panel = whole;
+    const std::int64_t count = std::min(panel_rows, rows - first);
+    panel.weight = memory.row_range(0, count);
+    if (whole.bias) panel.bias = bias_rows(*whole.bias, first, count);
+    for_row_tasks(ctx, count, [&](std::int64_t task_first, std::int64_t task_count) {
+      std::vector<float> row(static_cast<std::size_t>(columns));
+      for (std::int64_t n = task_first; n < task_first + task_count; ++n) {
+        decode_rows(*source.stored, source.first_row + first + n, 1, row.data());
+        store_from_float(row.data(), columns, memory.dtype, memory.row_bytes(n));
+      }
+    });
+    linear(ctx, x, panel, sliced(epilogue, first, count), y.column_range(first, count));
+  }
+}
+
 void Linear::forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilogue, const TensorView& y) const {
+  const ArenaScope scope(*ctx.scratch);
   std::int64_t first = 0;
-  for (const LinearWeights& part : parts_) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const LinearWeights& part = parts_[i];
     const std::int64_t count = part.out_features();
-    Epilogue slice = epilogue;
-    if (slice.mod_gate) slice.mod_gate = TensorView(slice.mod_gate->as<float>() + first, DType::f32, {count}, slice.mod_gate->device);
-    if (slice.residual) slice.residual = slice.residual->column_range(first, count);
+    const Epilogue slice = sliced(epilogue, first, count);
     const TensorView columns = parts_.size() == 1 ? y : y.column_range(first, count);
-    std::visit([&](const auto& rows) { linear(ctx, rows, part, slice, columns); }, x);
     first += count;
+    if (const auto* codes = std::get_if<QuantizedView>(&x)) {
+      linear(ctx, *codes, part, slice, columns);
+      continue;
+    }
+    const TensorView& floats = std::get<TensorView>(x);
+    if (part.weight.dtype == DType::s8) {
+      const ArenaScope rows_scope(*ctx.scratch);
+      linear(ctx, quantized_rows(ctx, floats, i), part, slice, columns);
+    } else if (sources_[i].is_decoded) {
+      forward_decoded(ctx, floats, i, slice, columns);
+    } else {
+      linear(ctx, floats, part, slice, columns);
+    }
   }
 }
 
 void Linear::add_to_bias(const TensorView& row) {
-  if (parts_.size() != 1 || parts_[0].scale || !parts_[0].bias) throw InternalError("linear: a row is added to the bias of a single float projection only");
+  if (parts_.size() != 1 || !parts_[0].bias) throw InternalError("linear: a row is added to the bias of a single projection only");
   LinearWeights& part = parts_[0];
   Tensor sum = to_float_tensor(*part.bias);
   const Tensor addend = to_float_tensor(row);

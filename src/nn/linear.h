@@ -1,4 +1,4 @@
-// A projection as a checkpoint has it: one matrix or several stacked along the outputs, read where it lies or quantised once.
+// A projection as a checkpoint has it: one matrix or several stacked along the outputs, each in its own format, run as it is or quantised once.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/rows.h"
 #include "ops/exec_context.h"
 #include "ops/linear/linear.h"
 #include "ops/row_output.h"
@@ -17,7 +18,7 @@ namespace octavo::nn {
 
 // One matrix of a Linear. Several may name the same module: then each takes `rows` consecutive rows of it, in order.
 struct LinearPart {
-  std::string module{};   // "<module>.weight" [out, in] (trailing axes of 1 allowed), "<module>.bias" [out]
+  std::string module{};   // "<module>.weight" [out, in] (trailing axes of 1 allowed) in any stored format, "<module>.bias" [out]
   std::int64_t rows = 0;  // 0: all that are left
 };
 
@@ -26,30 +27,49 @@ class Linear {
   Linear() = default;
 
   // y = x [W_0; W_1; ...]ᵀ + bias. Outputs of part i stand in y's columns behind those of the parts before it.
-  //   format none, f32      the stored numbers, read from the map (f32, bf16, f16)
-  //   format none, bf16     the same; f32 or f16 in the file is rounded to an own bf16 copy
-  //   format s8 per channel one own matrix and its scales, numerics.md section 2; every stored weight is read once and its pages are released
+  //   format none, f32      plain numbers read from the map (f32, bf16, f16); other formats decoded to f32, a panel of rows at a time, in every forward
+  //   format none, bf16     the same in bf16; f32 or f16 in the file is rounded to an own bf16 copy
+  //   format s8 per channel int8 in the file runs as it is, never requantised, and the layers that such a file left plain stay plain;
+  //                         without int8 in the file: one own matrix and its scales, numerics.md section 2; every stored weight is read once and
+  //                         its pages are released
+  // `keep_int8`: int8 in the file runs as it is even where the format asks for floats (layers outside the blocks in w8a8).
   // A fused checkpoint gives the same bits as a split one if the caller names the same part sizes: each part is one product.
   // The store must have been checked and must outlive this. Throws Unsupported for other formats, or on a GPU (not yet).
-  Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const NumberFormat& format);
+  Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const NumberFormat& format, bool keep_int8 = false);
 
-  // x: rows in the form that the format reads. y [M, out], may be a slice of wider rows.
+  // x: rows in the form of input(), or floats, which are then smoothed, rotated and quantised here. y [M, out], may be a slice of wider rows.
   void forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilogue, const TensorView& y) const;
 
-  // bias[n] += row[n], once, in float32: a constant row that a model adds to the result anyway. Only without quantisation.
+  // The form in which all parts can read the rows without further work: codes only if all are int8 with one rotation and no smoothing.
+  RowFormat input() const;
+
+  // bias[n] += row[n], once, in float32: a constant row that a model adds to the result anyway. One part with a bias only.
   void add_to_bias(const TensorView& row);
 
   std::int64_t out_features() const;
   std::int64_t in_features() const;
-  // The matrices as ops see them: one if quantised, else one per part.
+  // The matrices as ops see them: one if quantised, else one per part. The weight of a part that is decoded in panels has no memory.
   std::span<const LinearWeights> parts() const { return parts_; }
   std::int64_t owned_bytes() const;
   std::int64_t mapped_bytes() const { return mapped_bytes_; }
 
  private:
-  void quantize(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& stored);
+  // Where a part comes from. Rows [first_row, first_row + rows of the part) of `stored`.
+  struct Source {
+    const StoredLinear* stored = nullptr;
+    std::int64_t first_row = 0;
+    bool is_decoded = false;  // panel by panel, in forward
+  };
+
+  void add_int8(const StoredLinear& stored, LinearWeights weights, std::int64_t first_row, std::int64_t rows);
+  void add_float(ExecContext& ctx, const WeightStore& store, const StoredLinear& stored, LinearWeights weights, std::int64_t first_row, std::int64_t rows,
+                 DType dtype);
+  void quantize(ExecContext& ctx, const WeightStore& store);
+  void forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const;
+  QuantizedView quantized_rows(ExecContext& ctx, const TensorView& x, std::size_t part) const;
 
   std::vector<LinearWeights> parts_{};
+  std::vector<Source> sources_{};  // beside parts_; empty once quantised
   std::vector<Tensor> owned_{};
   std::int64_t mapped_bytes_ = 0;
 };

@@ -10,10 +10,15 @@ TensorView scratch_tensor(ExecContext& ctx, DType dtype, Shape shape, std::strin
 }
 
 RowOutput scratch_rows(ExecContext& ctx, const Precision& precision, std::int64_t rows, std::int64_t columns, std::string_view what) {
-  if (!precision.activation.is_quantized()) return scratch_tensor(ctx, precision.residual, {rows, columns}, what);
+  return scratch_rows(ctx, RowFormat{.is_quantized = precision.activation.is_quantized()}, precision.residual, rows, columns, what);
+}
+
+RowOutput scratch_rows(ExecContext& ctx, const RowFormat& format, DType floats, std::int64_t rows, std::int64_t columns, std::string_view what) {
+  if (!format.is_quantized) return scratch_tensor(ctx, floats, {rows, columns}, what);
   QuantizedView view;
-  view.q = scratch_tensor(ctx, precision.activation.storage, {rows, columns}, what);
+  view.q = scratch_tensor(ctx, DType::s8, {rows, columns}, what);
   view.scale = scratch_tensor(ctx, DType::f32, {rows}, what);
+  view.rotation_group = format.rotation_group;
   return view;
 }
 

@@ -324,6 +324,10 @@ void Reader::read(const Json* header) {
   } else if (type == "Q4_K") {
     gguf(weight, LinearFormat::q4_k, kQ4_KBlock);
   } else {
+    constexpr std::string_view no_weights[] = {"I16", "I32", "I64", "U16", "U32", "U64", "BOOL"};
+    if (std::find(std::begin(no_weights), std::end(no_weights), type) != std::end(no_weights)) {
+      damaged(fmt::format("tensor '{}' is stored as {}, which is no format of weights; known are {}", weight.name, type, kKnown));
+    }
     linear.shape = as_matrix(weight.shape);
     std::string found = type;
     if (find(kFp4State) != nullptr) found += " with an FP4 state";

@@ -1,4 +1,4 @@
-// One component's checkpoint: a single safetensors file or a sharded set, memory-mapped, looked up by name.
+// One component's checkpoint: a file, a sharded set, or a file laid over another checkpoint; memory-mapped, looked up by name.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "tensor/tensor.h"
+#include "weights/stored_linear.h"
 
 namespace octavo {
 
-// What a model asks for. The shape must match exactly; the dtype may be any float format unless the role says otherwise.
+// What a model asks for. The shape must match exactly. Matrices of linears and embeddings may be stored in any format of StoredLinear, everything
+// else in f32, bf16 or f16.
 enum class ParamRole : std::uint8_t { linear_weight, bias, norm, embedding, conv_weight, statistic };
 
 struct ParamSpec {
@@ -24,26 +26,42 @@ struct ParamSpec {
   bool optional = false;
 };
 
+// A file whose layers replace those of the checkpoint below it. Its tensors stand under `prefix`; what does not is not read.
+struct WeightOverlay {
+  std::filesystem::path file{};
+  std::string prefix{};
+};
+
 class WeightStore {
  public:
-  // `folder` holds model.safetensors, diffusion_pytorch_model.safetensors, or either's *.index.json with its shards.
-  // Throws InvalidArgument if nothing is there (names what was looked for), DataError if a file is damaged or a shard missing.
-  WeightStore(const std::filesystem::path& folder, std::string component);
+  // `path` is a safetensors or GGUF file, or a folder that holds diffusion_pytorch_model.safetensors, model.safetensors, either's *.index.json
+  // with its shards, or just one file with weights under any name. GGUF names of language models are translated to the reference's.
+  // Throws InvalidArgument if nothing or more than one candidate is there (names what was looked for), DataError if a file is damaged, a shard is
+  // missing, or an overlay belongs to another model.
+  WeightStore(const std::filesystem::path& path, std::string component, const std::optional<WeightOverlay>& overlay = {});
   ~WeightStore();
   WeightStore(WeightStore&&) noexcept;
 
   const std::string& component() const;
+  // "<module>.weight" also exists if the module stores its matrix under other names.
   bool has(std::string_view name) const;
-  // A window onto the map. Throws DataError "transformer: tensor 'x' is missing" / wrong dtype.
+  // A window onto the map. Throws DataError "transformer: tensor 'x' is missing" / wrong dtype: only plain floats are handed out.
   TensorView get(std::string_view name) const;
   // As get, and checks the shape: DataError with both shapes.
   TensorView get(std::string_view name, const Shape& shape) const;
-  // Pages of this tensor may leave memory (it was converted and will not be read again).
+  // The matrix of a module in whatever format it is stored. Lives as long as the store.
+  // Throws DataError if it is missing or damaged, Unsupported if its format is not known.
+  const StoredLinear& linear(std::string_view module) const;
+  // True if at least one layer is stored as int8: its plain layers were then left plain on purpose.
+  bool has_int8() const;
+  // Pages of this tensor, or with "<module>.weight" of all tensors of that module but the bias, may leave memory (converted, not read again).
   void release(std::string_view name) const;
   std::vector<std::string> names() const;
+  // What a person should know about the files: lines without the component's name.
+  const std::vector<std::string>& remarks() const;
 
-  // Checks a whole list: throws DataError naming the first missing or misshapen tensor (and how many more);
-  // returns the names that nobody asked for, except those starting with one of `ignored_prefixes`.
+  // Checks a whole list: throws DataError (or Unsupported, for a layer in an unknown format) naming the first missing, misshapen or unreadable tensor
+  // (and how many more); returns the names that nobody asked for, except those starting with one of `ignored_prefixes`.
   std::vector<std::string> check(std::span<const ParamSpec> specs, std::span<const std::string_view> ignored_prefixes) const;
 
  private:

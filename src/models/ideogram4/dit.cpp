@@ -45,6 +45,30 @@ struct Modulation {
   }
 };
 
+// The rows between a norm and the projection behind it. Layers of one file may differ in what they read, so both forms share the place of one
+// only if all layers agree; rows() gives the form that a projection asks for.
+class BlockInput {
+ public:
+  BlockInput(ExecContext& ctx, const std::vector<DitBlock>& blocks, DType floats, std::int64_t rows, std::int64_t columns) {
+    for (const DitBlock& block : blocks) {
+      for (const nn::Linear* linear : {&block.qkv, &block.w13}) {
+        std::optional<RowOutput>& place = linear->input().is_quantized ? codes_ : floats_;
+        if (!place) place = nn::scratch_rows(ctx, nn::RowFormat{.is_quantized = linear->input().is_quantized}, floats, rows, columns, "block input");
+      }
+    }
+  }
+  RowOutput rows(const nn::Linear& reader, std::int64_t first, std::int64_t count) const {
+    const nn::RowFormat format = reader.input();
+    if (!format.is_quantized) return nn::row_range(*floats_, first, count);
+    auto view = std::get<QuantizedView>(nn::row_range(*codes_, first, count));
+    view.rotation_group = format.rotation_group;
+    return view;
+  }
+
+ private:
+  std::optional<RowOutput> floats_{}, codes_{};
+};
+
 }  // namespace
 
 struct Dit::Impl {
@@ -79,16 +103,18 @@ void Dit::Impl::load(ExecContext& ctx) {
   const std::vector<std::string_view> unread = has_text ? std::vector<std::string_view>{} : std::vector<std::string_view>{text_prefix};
   models::check_parameters(ctx, store, parameters(config, names, has_text), unread);
 
+  // Outside the blocks a plain layer stays as stored in every precision; int8 in the file runs as int8 in w8a8.
   const NumberFormat as_stored{};
+  const bool keep_int8 = precision.weight.is_quantized();
   const TensorView indicator = store.get(names("embed_image_indicator.weight"));
-  input_proj = nn::Linear(ctx, store, {{names("input_proj")}}, true, as_stored);
+  input_proj = nn::Linear(ctx, store, {{names("input_proj")}}, true, as_stored, keep_int8);
   input_proj.add_to_bias(indicator.row_range(1, 1).reshaped({config.hidden()}));
-  output = nn::Linear(ctx, store, {{names("final_layer.linear")}}, true, as_stored);
+  output = nn::Linear(ctx, store, {{names("final_layer.linear")}}, true, as_stored, keep_int8);
   for (int l = 0; l < config.layers; ++l) {
     models::stop_if_cancelled(ctx, component);
     load_block(ctx, names, l);
   }
-  conditioning = std::make_unique<Conditioning>(ctx, store, config, names, has_text);
+  conditioning = std::make_unique<Conditioning>(ctx, store, config, names, has_text, keep_int8);
 }
 
 void Dit::Impl::load_block(ExecContext& ctx, const Names& names, int index) {
@@ -129,7 +155,7 @@ void Dit::Impl::attend(ExecContext& ctx, const DitBlock& block, const SessionSta
   head_norm_rope(ctx, k, config.heads, block.norm_k, kHeadNormEps, cos, sin);
   const TensorView mixed = nn::scratch_tensor(ctx, precision.residual, {rows - first, hidden}, "attention output");
   attention(ctx, q, k, v, {.heads = config.heads, .kv_heads = config.heads, .softmax_scale = 1.0f / std::sqrt(float(config.head_dim))}, mixed);
-  block.attention_output.forward(ctx, nn::as_projection_input(ctx, precision, mixed), {}, y);
+  block.attention_output.forward(ctx, mixed, {}, y);
 }
 
 // y = w2( silu(w1 x) · w3 x ), a panel of rows at a time; a row depends on no other, so the panels do not show.
@@ -138,7 +164,7 @@ void Dit::Impl::mlp(ExecContext& ctx, const DitBlock& block, const RowOutput& x,
   const std::int64_t width = config.intermediate;
   const std::int64_t panel = ceil_div(rows, ceil_div(rows, kMlpRows));
   const TensorView w13_out = nn::scratch_tensor(ctx, precision.residual, {panel, 2 * width}, "MLP projections");
-  const RowOutput hidden = nn::scratch_rows(ctx, precision, panel, width, "MLP hidden rows");
+  const RowOutput hidden = nn::scratch_rows(ctx, block.w2.input(), precision.residual, panel, width, "MLP hidden rows");
   for (std::int64_t first = 0; first < rows; first += panel) {
     const std::int64_t count = std::min(panel, rows - first);
     const TensorView both = w13_out.row_range(0, count);
@@ -178,12 +204,12 @@ void Dit::forward(ExecContext& ctx, const Session& session, int step, const Tens
   const std::int64_t text_rows = state.text_rows;
   const TensorView h = nn::scratch_tensor(ctx, m.precision.residual, {state.rows(), hidden}, "residual stream");
   const TensorView y = nn::scratch_tensor(ctx, m.precision.residual, {state.rows(), hidden}, "block output");
-  const RowOutput x = nn::scratch_rows(ctx, m.precision, state.rows(), hidden, "block input");
+  const BlockInput x(ctx, m.blocks, m.precision.residual, state.rows(), hidden);
 
   if (text_rows > 0) copy_bytes(h.data, h.device, state.text.as<void>(), state.text.view().device, state.text.bytes(), ctx.stream);
   m.input_proj.forward(ctx, latents, {}, h.row_range(text_rows, state.image_rows));
   const auto modulation = [&](int layer) { return Modulation(state.modulation_row(layer, step), hidden); };
-  rms_norm(ctx, h, m.norm(m.blocks[0].attention_norm1, modulation(0).attention_scale), x);
+  rms_norm(ctx, h, m.norm(m.blocks[0].attention_norm1, modulation(0).attention_scale), x.rows(m.blocks[0].qkv, 0, state.rows()));
   for (int l = 0; l < m.config.layers; ++l) {
     models::stop_if_cancelled(ctx, m.component);
     const DitBlock& block = m.blocks[std::size_t(l)];
@@ -194,16 +220,17 @@ void Dit::forward(ExecContext& ctx, const Session& session, int step, const Tens
     const std::int64_t rows = state.rows() - first;
     const TensorView live_h = h.row_range(first, rows);
     const TensorView live_y = y.row_range(0, rows);
-    const RowOutput live_x = nn::row_range(x, 0, rows);
 
-    m.attend(ctx, block, state, x, first, live_y);
-    gated_residual_norm(ctx, live_h, live_y, mod.attention_gate, m.norm(block.attention_norm2, {}), m.norm(block.mlp_norm1, mod.mlp_scale), live_x);
-    m.mlp(ctx, block, live_x, rows, live_y);
+    m.attend(ctx, block, state, x.rows(block.qkv, 0, state.rows()), first, live_y);
+    const RowOutput mlp_x = x.rows(block.w13, 0, rows);
+    gated_residual_norm(ctx, live_h, live_y, mod.attention_gate, m.norm(block.attention_norm2, {}), m.norm(block.mlp_norm1, mod.mlp_scale), mlp_x);
+    m.mlp(ctx, block, mlp_x, rows, live_y);
     if (is_last) {
       gated_residual_norm(ctx, live_h, live_y, mod.mlp_gate, m.norm(block.mlp_norm2, {}), {}, std::nullopt);
     } else {
-      const NormArgs next = m.norm(m.blocks[std::size_t(l + 1)].attention_norm1, modulation(l + 1).attention_scale);
-      gated_residual_norm(ctx, live_h, live_y, mod.mlp_gate, m.norm(block.mlp_norm2, {}), next, live_x);
+      const DitBlock& next_block = m.blocks[std::size_t(l + 1)];
+      const NormArgs next = m.norm(next_block.attention_norm1, modulation(l + 1).attention_scale);
+      gated_residual_norm(ctx, live_h, live_y, mod.mlp_gate, m.norm(block.mlp_norm2, {}), next, x.rows(next_block.qkv, 0, rows));
     }
   }
   // Float32 to the end: guidance multiplies the error of this result by up to nine. spec section 3.6

@@ -9,11 +9,11 @@
 
 #include "models/checkpoint.h"
 #include "models/qwen3_vl/params.h"
+#include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/attention/attention.h"
-#include "ops/embed/embed.h"
 #include "ops/gated_act/gated_act.h"
 #include "ops/norm_modulate/norm_modulate.h"
 #include "ops/rope/rope.h"
@@ -33,7 +33,7 @@ struct TextEncoder::Impl {
   WeightStore store;
   std::vector<int> taps;
   DType rows_dtype;
-  TensorView embedding{};
+  nn::Embedding embedding{};
   std::vector<DecoderLayer> layers{};  // up to the last tap
 
   Impl(const std::filesystem::path& folder, std::vector<int> kept, DType dtype)
@@ -60,7 +60,7 @@ void TextEncoder::Impl::load(ExecContext& ctx, const Precision& precision) {
   models::check_parameters(ctx, store, parameters(config, prefix, used_layers), unread);
 
   const NumberFormat format = precision.residual == DType::bf16 ? precision.weight : NumberFormat{};
-  embedding = store.get(prefix + "embed_tokens.weight");
+  embedding = nn::Embedding(store, prefix + "embed_tokens");
   for (int l = 0; l < used_layers; ++l) {
     models::stop_if_cancelled(ctx, store.component());
     const auto name = [&](std::string_view module) { return fmt::format("{}layers.{}.{}", prefix, l, module); };
@@ -145,7 +145,7 @@ Tensor TextEncoder::encode(ExecContext& ctx, std::span<const std::int32_t> ids) 
 
   Tensor features(DType::f32, {rows, hidden * taps}, {}, "text features");
   const TensorView h = nn::scratch_tensor(ctx, m.rows_dtype, {rows, hidden}, "residual stream");
-  embed_rows(ctx, m.embedding, ids, h);
+  m.embedding.forward(ctx, ids, h);
   std::int64_t tap = 0;
   for (std::size_t l = 0; l < m.layers.size(); ++l) {
     models::stop_if_cancelled(ctx, m.store.component());
@@ -163,7 +163,7 @@ Tensor TextEncoder::encode(ExecContext& ctx, std::span<const std::int32_t> ids) 
 }
 
 std::int64_t TextEncoder::mapped_bytes() const {
-  std::int64_t sum = std::int64_t(impl_->embedding.bytes());
+  std::int64_t sum = impl_->embedding.mapped_bytes();
   for (const DecoderLayer& layer : impl_->layers) {
     for (const nn::Linear* linear : {&layer.qkv, &layer.attention_output, &layer.gate_up, &layer.down}) sum += linear->mapped_bytes();
     for (const TensorView* norm : {&layer.input_norm, &layer.post_attention_norm, &layer.q_norm, &layer.k_norm}) sum += std::int64_t(norm->bytes());
