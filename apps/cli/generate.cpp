@@ -1,6 +1,7 @@
 #include "generate.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -94,6 +95,13 @@ std::vector<std::string> output_paths(const GenerateArguments& arguments, const 
   return paths;
 }
 
+// The most memory that this process ever held in RAM, mapped weights included.
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t(usage.ru_maxrss) * 1024;
+}
+
 }  // namespace
 
 void print_result(const std::string& text) {
@@ -139,8 +147,11 @@ void generate(const GenerateArguments& arguments) {
   display.clear();
 
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (arguments.json) print_result(describe_pictures(drawn, seconds, request.dump_path.value_or("")));
-  if (!arguments.quiet) fmt::print(stderr, "done: {} picture{} in {:.1f} s\n", drawn.size(), drawn.size() == 1 ? "" : "s", seconds);
+  const std::int64_t peak = peak_memory_bytes();
+  if (arguments.json) print_result(describe_pictures(drawn, seconds, peak, request.dump_path.value_or("")));
+  if (!arguments.quiet) {
+    fmt::print(stderr, "done: {} picture{} in {:.1f} s, peak memory {:.0f} MiB\n", drawn.size(), drawn.size() == 1 ? "" : "s", seconds, double(peak) / 1048576);
+  }
 }
 
 }  // namespace octavo::cli

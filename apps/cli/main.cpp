@@ -1,15 +1,19 @@
 // The `octavo` program: words to arguments, exceptions to exit codes. The only file that includes the parsing library.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <new>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "api/describe.h"
 #include "arguments.h"
 #include "generate.h"
+#include "gpu_commands.h"
 #include "help.h"
 #include "interrupt.h"
 #include "octavo/error.h"
@@ -123,6 +127,45 @@ std::string command_line_of(const CLI::App* app) {
   return app->get_parent() == nullptr ? "octavo" : command_line_of(app->get_parent()) + " " + app->get_name();
 }
 
+// "--name=value" as two words. The parsing library would let "--prompt=" (an empty prompt) swallow the word after it.
+std::vector<std::string> split_at_equals(int argc, char** argv) {
+  const std::set<std::string> takes_no_value{"--json", "--quiet", "-q", "--force", "--cpu-reference", "--help", "-h", "--version"};
+  std::vector<std::string> words;
+  bool is_value = false;  // of the option before it: left alone, whatever it looks like
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    const std::size_t equals = word.find('=');
+    const bool is_option = !is_value && word.starts_with('-') && word != "-";
+    const bool has_value = is_option && word.starts_with("--") && equals != std::string::npos;
+    words.push_back(has_value ? word.substr(0, equals) : word);
+    if (has_value) words.push_back(word.substr(equals + 1));
+    is_value = is_option && !has_value && !takes_no_value.contains(word);
+  }
+  return words;
+}
+
+// The library's words for the two mistakes that people make most, in ours.
+std::string reworded(const CLI::ParseError& failure) {
+  const std::string message = failure.what();
+  const std::size_t colon = message.find(": ");
+  if (message.find("At Most 1 required") != std::string::npos) return message.substr(0, colon) + " was given more than once; give it once";
+  if (message.starts_with("The following argument") && colon != std::string::npos) return "'" + message.substr(colon + 2) + "' is not known here";
+  return message;
+}
+
+// Throws InvalidArgument if `app` has commands and the next word is neither one nor a call for help; the parsing library would only say that
+// a command is missing.
+void check_command(const CLI::App& app, const std::vector<std::string>& words, std::size_t next) {
+  const std::vector<const CLI::App*> commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (commands.empty() || next >= words.size() || words[next] == "--help" || words[next] == "-h" || words[next] == "--version") return;
+  std::string known;
+  for (const CLI::App* command : commands) {
+    if (command->get_name() == words[next]) return check_command(*command, words, next + 1);
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  throw InvalidArgument("'" + words[next] + "' is not a command; known: " + known + "; see " + command_line_of(&app) + " --help");
+}
+
 int run(int argc, char** argv) {
   CLI::App program(kProgramHelp, "octavo");
   program.require_subcommand(1);
@@ -131,12 +174,16 @@ int run(int argc, char** argv) {
   add_inspect(program);
   add_caption(program);
   add_small_commands(program);
+  add_gpu_commands(program);
   if (argc <= 1) {
     std::fputs(program.help().c_str(), stderr);
     return kUsageError;
   }
+  std::vector<std::string> words = split_at_equals(argc - 1, argv + 1);
+  check_command(program, words, 0);
   try {
-    program.parse(argc, argv);
+    std::reverse(words.begin(), words.end());  // the library takes them from the back
+    program.parse(std::move(words));
     return 0;
   } catch (const CLI::CallForHelp&) {
     print_result(named_command(&program)->help());
@@ -146,7 +193,8 @@ int run(int argc, char** argv) {
     return 0;
   } catch (const CLI::ParseError& failure) {
     const std::string where = command_line_of(named_command(&program));
-    print_error(std::string(failure.what()) + "; see " + where + " --help");
+    const std::string who = where == "octavo" ? "" : where.substr(where.find(' ') + 1) + ": ";
+    print_error(who + reworded(failure) + "; see " + where + " --help");
     return kUsageError;
   }
 }

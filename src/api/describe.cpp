@@ -81,7 +81,7 @@ std::string describe_caption(const std::string& text, const std::string& name, F
 
 std::string compact_caption_text(const std::string& text) { return compact_caption(text); }
 
-std::string describe_pictures(const std::vector<DrawnPicture>& pictures, double seconds, const std::string& dump_path) {
+std::string describe_pictures(const std::vector<DrawnPicture>& pictures, double seconds, std::int64_t peak_memory_bytes, const std::string& dump_path) {
   Json list = Json::array();
   for (const DrawnPicture& picture : pictures) {
     Json entry{{"path", picture.path}, {"seed", picture.image.seed}, {"width", picture.image.width}, {"height", picture.image.height}};
@@ -89,7 +89,7 @@ std::string describe_pictures(const std::vector<DrawnPicture>& pictures, double 
     if (request != picture.image.metadata.end()) entry["request"] = parse_json(request->second, "request");
     list.push_back(std::move(entry));
   }
-  Json result{{"pictures", list}, {"seconds", seconds}};
+  Json result{{"pictures", list}, {"seconds", seconds}, {"peak_memory_bytes", peak_memory_bytes}};
   if (!dump_path.empty()) result["dump"] = dump_path;
   return result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

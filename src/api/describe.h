@@ -2,6 +2,7 @@
 // lines for people, or one JSON document.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +30,8 @@ struct DrawnPicture {
   Image image{};  // its pixels are not looked at
 };
 // The result of `generate --json`.
-OCTAVO_API std::string describe_pictures(const std::vector<DrawnPicture>& pictures, double seconds, const std::string& dump_path);
+OCTAVO_API std::string describe_pictures(const std::vector<DrawnPicture>& pictures, double seconds, std::int64_t peak_memory_bytes,
+                                         const std::string& dump_path);
 
 // A whole file, or standard input for "-". Throws InvalidArgument if it cannot be read or is over 16 MiB.
 OCTAVO_API std::string read_text_argument(const std::string& path, std::string_view option);

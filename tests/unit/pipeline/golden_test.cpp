@@ -143,6 +143,42 @@ TEST_P(GoldenPipeline, every_prompt_has_the_reference_tokens) {
   }
 }
 
+// The demo model as the reference drew it: trained weights, a picture that people can look at (tests/golden/data/demo/demo-expected.png).
+TEST(GoldenDemo, draws_what_the_reference_drew) {
+  const Json expected = read_json(kData / "demo" / "demo-expected.json");
+  const fs::path file = kData / "demo" / "demo-expected.safetensors";
+  const SafetensorsFile tensors(file);
+  const fs::path dump_path = fs::path(testing::TempDir()) / ("octavo_golden_demo_" + std::to_string(::getpid()) + ".safetensors");
+  Observer observer;
+  Pipeline pipeline({.model = fs::path(OCTAVO_SOURCE_DIR) / "models" / "demo"});
+  for (const int i : {2, 3}) {  // a sentence and a JSON caption
+    const std::string name = std::to_string(i);
+    const Request request{.prompt = expected.at("prompts")[std::size_t(i)].get<std::string>(),
+                          .width = expected.at("width").get<int>(),
+                          .height = expected.at("height").get<int>(),
+                          .steps = expected.at("steps").get<int>(),
+                          .guidance = {expected.at("guidance").get<float>()},
+                          .mu = expected.at("mu").get<double>(),
+                          .std_dev = expected.at("std").get<double>(),
+                          .noise = NoiseSource{file.string(), "noise." + name},
+                          .dump_path = dump_path.string()};
+    const Image image = pipeline.run(pipeline.plan(request), observer, {}).front();
+    const SafetensorsFile dump(dump_path);
+    const TensorView latents = dump.tensor("latents_per_step");
+    const TensorView expected_latents = tensors.tensor("latents." + name);
+    const std::int64_t count = expected_latents.shape.elements();
+    const float* last = latents.as<float>() + latents.shape.elements() - count;
+    EXPECT_LE(max_difference(last, expected_latents.as<float>(), count), 2e-3) << "prompt " << i;
+
+    const TensorView pixels = tensors.tensor("image." + name);
+    ASSERT_EQ(std::size_t(pixels.shape.elements()), image.rgb.size());
+    int largest = 0;
+    for (std::size_t k = 0; k < image.rgb.size(); ++k) largest = std::max(largest, std::abs(int(image.rgb[k]) - int(pixels.as<std::uint8_t>()[k])));
+    EXPECT_LE(largest, 1) << "prompt " << i;  // a value beside a half may round the other way
+  }
+  fs::remove(dump_path);
+}
+
 INSTANTIATE_TEST_SUITE_P(TinyModels, GoldenPipeline, testing::Values("tiny-hd64", "tiny-hd256"),
                          [](const auto& parameter) { return std::string(parameter.param).substr(5); });
 

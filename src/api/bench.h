@@ -1,0 +1,27 @@
+// `octavo bench`: what the kernels reach, beside the limit of the hardware and beside what others reach in the same run.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "api/describe.h"
+#include "octavo/version.h"
+
+namespace octavo {
+
+struct BenchOptions {
+  std::string device = "cuda";
+  std::string shapes{};  // as in TuneOptions
+  bool peers = false;    // cuBLASLt in bf16, INT8 and FP8 beside ours, if libcublasLt can be loaded
+  bool explain_dispatch = false;
+  bool quick = false;  // a third of the timings
+  Format format = Format::text;
+  std::function<void(const std::string&)> progress{};
+};
+
+// W8A8 linears: every candidate worth timing, the chosen one, and the peers. Throws Unsupported without a GPU, InvalidArgument on shapes.
+OCTAVO_API std::string bench_linear(const BenchOptions& options);
+// The row ops that feed them, against a device copy of the same bytes; with and without ConvRot. `shapes` is not used.
+OCTAVO_API std::string bench_producers(const BenchOptions& options);
+
+}  // namespace octavo
