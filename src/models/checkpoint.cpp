@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "io/safetensors.h"
 #include "octavo/error.h"
 
 namespace octavo::models {
@@ -26,6 +27,23 @@ void check_parameters(const ExecContext& ctx, const WeightStore& store, std::spa
   const std::string more = unused.size() > kShown ? fmt::format(" and {} more", unused.size() - kShown) : "";
   advise(ctx, fmt::format("{}: {} tensor{} in the file {} not part of this model and {} not read: {}{}", store.component(), unused.size(),
                           unused.size() == 1 ? "" : "s", unused.size() == 1 ? "is" : "are", unused.size() == 1 ? "is" : "are", fmt::join(shown, ", "), more));
+}
+
+std::optional<WeightOverlay> find_overlay(const std::filesystem::path& model_folder, const std::string& prefix) {
+  std::optional<WeightOverlay> found;
+  std::error_code ignored;
+  for (const auto& item : std::filesystem::directory_iterator(model_folder, ignored)) {
+    if (item.path().extension() != ".safetensors" || !item.is_regular_file()) continue;
+    const SafetensorsFile file(item.path());
+    const auto belongs = [&](const SafetensorsEntry& entry) { return entry.name.starts_with(prefix) && entry.name.ends_with(".wq"); };
+    if (std::none_of(file.entries().begin(), file.entries().end(), belongs)) continue;
+    if (found) {
+      throw InvalidArgument(fmt::format("model '{}': both '{}' and '{}' hold quantised layers for it; keep one of them", model_folder.string(),
+                                        found->file.filename().string(), item.path().filename().string()));
+    }
+    found = WeightOverlay{item.path(), prefix};
+  }
+  return found;
 }
 
 void advise(const ExecContext& ctx, const std::string& line) {

@@ -316,7 +316,7 @@ std::vector<std::string> WeightStore::check(std::span<const ParamSpec> specs, st
   }
   std::vector<std::string> unused;
   for (const auto& [name, place] : impl_->places) {
-    const auto ignores = [&name = name](std::string_view prefix) { return std::string_view(name).starts_with(prefix); };
+    const auto ignores = [&tensor = name](std::string_view prefix) { return std::string_view(tensor).starts_with(prefix); };
     if (!asked.contains(name) && std::none_of(ignored_prefixes.begin(), ignored_prefixes.end(), ignores)) unused.push_back(name);
   }
   return unused;

@@ -84,7 +84,11 @@ struct Dit::Impl {
   std::int64_t norm_bytes = 0;
 
   Impl(ExecContext& ctx, const std::filesystem::path& folder, std::string name, const Precision& how)
-      : precision(how), config(Config::read(folder)), store(folder, name), component(std::move(name)), has_text(!component.starts_with("unconditional")) {
+      : precision(how),
+        config(Config::read(folder)),
+        store(folder, name, models::find_overlay(folder.parent_path(), name.starts_with("unconditional") ? "unconditional." : "conditional.")),
+        component(std::move(name)),
+        has_text(!component.starts_with("unconditional")) {
     load(ctx);
   }
 

@@ -40,6 +40,7 @@ class Dit {
  public:
   // Fused official names and split diffusers names are both accepted. Block linears follow `precision`, everything else is as stored.
   // Names may stand under "model.diffusion_model." or "diffusion_model.". Extra tensors are reported through the observer.
+  // Any dialect that WeightStore reads; a quantised file in the folder above, with both branches, is laid over these weights.
   // `component`: "transformer" or "unconditional_transformer"; stands in messages, and one that starts with "unconditional" never reads
   // llm_cond_norm and llm_cond_proj, which may then be missing.
   // Throws InvalidArgument if the folder is missing or of another family, DataError if a tensor is missing or disagrees with config.json.
