@@ -27,8 +27,6 @@ for folder in /usr/local/cuda/bin /usr/local/cuda-13.0/bin; do
   [ -x "$folder/nvcc" ] && PATH=$PATH:$folder
 done
 if [ -d "$deps/usr" ]; then
-  # The linker and the loader both look here for what a packed library needs in turn (libgfortran under OpenBLAS).
-  export LD_LIBRARY_PATH=$(find "$deps/usr/lib" -maxdepth 2 -name 'openblas-pthread' -printf '%p:%h:' -quit)${LD_LIBRARY_PATH:-}
   export CMAKE_PREFIX_PATH=$deps/usr
   export PKG_CONFIG_PATH=$(find "$deps/usr/lib" -name pkgconfig -printf '%p:')
 fi
@@ -38,7 +36,7 @@ part_env() {
   nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu,power.draw,power.limit --format=csv
   uname -a
   command -v nvcc && nvcc --version | tail -2
-  command -v cmake ninja gcc g++ compute-sanitizer ncu cuobjdump
+  command -v cmake ninja xz gcc g++ compute-sanitizer ncu cuobjdump
   cmake --version | head -1
   g++ --version | head -1
   find / -name 'libcudart_static.a' -not -path '/proc/*' 2>/dev/null | head -3
@@ -97,14 +95,26 @@ part_sanitize() {
   return $failed
 }
 
-part_producers() { "$build/apps/cli/octavo" bench producers --json "$out/producers.json"; }
+# 20 shapes drawn once (M of 1 to 10000; N and K of layers in use): the tuner must be good at what it was not made for.
+export random_shapes="64,9728,1152;512,4608,3072;16,13824,2304;300,1152,2560;33,13824,2560;512,12288,4608;256,1536,12288;4096,9728,12288;1,1536,2560;1024,24576,4096;128,2304,1536;128,2560,4096;16,3072,12288;300,3072,12288;64,1536,12288;256,6144,9728;512,2304,3072;7,13824,4096;7,9216,6144;5000,2560,4608"
+octavo() { "$build/bin/octavo" "$@"; }
+
+part_producers() { octavo bench producers --json >"$out/producers.json" && python3 scripts/show_bench.py "$out/producers.json"; }
 part_tune() {
   export XDG_CACHE_HOME=$build/cache
-  "$build/apps/cli/octavo" tune --shapes ideogram4 --regret --export "$out/tuned.json"
+  rm -rf "$XDG_CACHE_HOME"
+  octavo tune --shapes ideogram4 --export "$out/tuned.json" --json >"$out/tune.json"
+  octavo tune --shapes ideogram4 --regret --json >"$out/tune_regret.json"
+  octavo tune --shapes "$random_shapes" --regret --json >"$out/tune_regret_random.json"
+  python3 scripts/show_bench.py "$out"/tune*.json
 }
 part_bench() {
   export XDG_CACHE_HOME=$build/cache
-  "$build/apps/cli/octavo" bench linear --shapes ideogram4 --peers --explain dispatch --json "$out/bench_linear.json" ${BENCH_ARGS:-}
+  local library
+  library=$(find / -name 'libcublasLt.so.1[23]' -not -path '/proc/*' 2>/dev/null | head -1)
+  export OCTAVO_CUBLASLT=$library
+  octavo bench linear --shapes ideogram4 --peers --explain dispatch --json ${BENCH_ARGS:-} >"$out/bench_linear.json"
+  python3 scripts/show_bench.py "$out/bench_linear.json"
 }
 
 failures=0
@@ -116,7 +126,7 @@ for part in "${parts[@]}"; do
     exit 2
   fi
   start=$(date +%s)
-  export -f "part_$part" gpu_tests
+  export -f "part_$part" gpu_tests octavo
   export root out build jobs archs
   timeout "$limit" bash -c "set -uo pipefail; part_$part" >"$out/$part.log" 2>&1
   rc=$?

@@ -1,10 +1,10 @@
 // linear on a GPU: from tensors to a GemmProblem, from there to the chosen kernel.
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "octavo/error.h"
-#include "ops/linear/catalog.h"
-#include "ops/linear/choose.h"
 #include "ops/linear/linear_backend.h"
+#include "ops/linear/tuned.h"
 #include "ops/linear/vector_cuda.h"
 
 namespace octavo {
@@ -29,7 +29,8 @@ void need_memory(const std::string& who, std::string_view what, const TensorView
 void run(ExecContext& ctx, const std::string& who, const GemmProblem& problem, Device device) {
   if (problem.total_m() == 0 || problem.n == 0) return;
   const DeviceCaps& caps = caps_of(device);
-  const GemmKernel* kernel = chosen(problem, caps);
+  const LinearChoice choice = choose_linear(problem, caps);
+  const GemmKernel* kernel = choice.kernel;
   if (kernel == nullptr) {
     throw Unsupported(fmt::format("{}: no W8A8 kernel for M = {}, N = {}, K = {} on {} (sm_{}); INT8 needs sm_75 or newer, this build has sm_75 to sm_120", who,
                                   problem.total_m(), problem.n, problem.k, caps.name, caps.sm));
@@ -37,7 +38,8 @@ void run(ExecContext& ctx, const std::string& who, const GemmProblem& problem, D
   const ArenaScope scope(*ctx.scratch);
   const std::int64_t workspace_bytes = kernel->workspace_bytes + (kernel->workspace_for != nullptr ? kernel->workspace_for(problem) : 0);
   void* workspace = workspace_bytes > 0 ? ctx.scratch->take(std::size_t(workspace_bytes), "partial sums of linear") : nullptr;
-  kernel->launch(problem, default_launch(*kernel, problem, caps), workspace, ctx.stream->handle());
+  if (log::enabled(log::Level::debug, "dispatch")) log::debug("dispatch", "{}: {}", who, explain(choice, problem, caps));
+  kernel->launch(problem, choice.launch, workspace, ctx.stream->handle());
 }
 
 GemmOperands operands_of(const TensorView& x, const TensorView& w, const TensorView& y) {

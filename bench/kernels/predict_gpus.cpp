@@ -1,0 +1,77 @@
+// Prints the predicted rows of docs/gpus.md: what the analytic model expects of GPUs that nobody here has. Runs without a GPU.
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "models/linear_shapes.h"
+#include "ops/linear/catalog.h"
+#include "ops/linear/choose.h"
+#include "ops/linear/tuned.h"
+
+namespace octavo {
+namespace {
+
+DeviceCaps caps_of(const char* name, int sm, int sms, int boost_mhz, int memory_gb_per_s, int l2_mb, int shared_kb) {
+  DeviceCaps caps{.name = name, .sm = sm, .sm_count = sms};
+  caps.shared_per_sm_bytes = (shared_kb + 1) * 1024;
+  caps.shared_per_block_bytes = shared_kb * 1024;
+  caps.l2_bytes = l2_mb << 20;
+  caps.clock_khz = boost_mhz * 1000;
+  caps.memory_bus_bits = 8000;  // so that 2 · clock · bits / 8 is the data sheet's bandwidth
+  caps.memory_clock_khz = memory_gb_per_s * 500;
+  return caps;
+}
+
+GemmProblem problem_of(const models::LinearShapeRow& row) {
+  // Aligned addresses that nobody reads: candidates look at alignment.
+  static std::int8_t* const somewhere = reinterpret_cast<std::int8_t*>(std::uintptr_t(1) << 20);
+  GemmProblem problem{.n = row.n, .k = row.k};
+  problem.group[0] = {.x = somewhere,
+                      .x_stride = row.k,
+                      .x_scale = reinterpret_cast<const float*>(somewhere),
+                      .w = somewhere,
+                      .w_stride = row.k,
+                      .w_scale = reinterpret_cast<const float*>(somewhere),
+                      .y = somewhere,
+                      .y_stride = row.n,
+                      .m = row.m};
+  return problem;
+}
+
+}  // namespace
+}  // namespace octavo
+
+int main() {
+  using namespace octavo;
+  const std::vector<DeviceCaps> gpus{caps_of("RTX 2080 Ti", 75, 68, 1545, 616, 5, 64), caps_of("RTX 3060", 86, 28, 1777, 360, 3, 99),
+                                     caps_of("RTX 3090", 86, 82, 1695, 936, 6, 99),    caps_of("A100 80 GB", 80, 108, 1410, 2039, 40, 163),
+                                     caps_of("RTX 4090", 89, 128, 2520, 1008, 72, 99), caps_of("RTX 5090", 120, 170, 2407, 1792, 96, 99)};
+  fmt::print("| layer, M×N×K |");
+  for (const DeviceCaps& gpu : gpus) fmt::print(" {} |", gpu.name);
+  fmt::print("\n|---|");
+  for (std::size_t i = 0; i < gpus.size(); ++i) fmt::print("---|");
+  fmt::print("\n");
+  std::vector<double> share(gpus.size(), 0);
+  int shapes = 0;
+  for (const models::LinearShapeRow& row : models::linear_shapes(models::kDefaultLinearShapeSet)) {
+    fmt::print("| {} {}×{}×{} |", row.layer, row.m, row.n, row.k);
+    for (std::size_t i = 0; i < gpus.size(); ++i) {
+      const GemmProblem problem = problem_of(row);
+      const auto ranked = ranked_candidates(problem, gpus[i]);
+      if (ranked.empty()) {
+        fmt::print(" none |");
+        continue;
+      }
+      const double seconds = estimate_gemm_seconds(*ranked.front(), problem, gpus[i]);
+      const double limit = limit_of(problem, gpus[i]).seconds;
+      share[i] += limit / seconds;
+      fmt::print(" {:.2f} ms, {:.0f} %, {} |", seconds * 1e3, 100 * limit / seconds, ranked.front()->id);
+    }
+    fmt::print("\n");
+    ++shapes;
+  }
+  fmt::print("| mean share of the limit |");
+  for (const double sum : share) fmt::print(" {:.0f} % |", 100 * sum / shapes);
+  fmt::print("\n");
+  return 0;
+}
