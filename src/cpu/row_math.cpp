@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu/exp.h"
 #include "cpu/target.h"
 
 namespace octavo::cpu {
@@ -40,8 +39,7 @@ void to_codes(const float* x, std::int64_t count, float inv_scale, std::int8_t* 
 }
 
 // One radix-4 part of the rotation over four runs of `stride` numbers.
-OCTAVO_CPU_CLONES
-void rotate_runs(float* x, std::int64_t count, std::int64_t stride) {
+[[gnu::always_inline]] inline void rotate_runs(float* x, std::int64_t count, std::int64_t stride) {
   for (std::int64_t start = 0; start < count; start += 4 * stride) {
     float* v = x + start;
     for (std::int64_t i = 0; i < stride; ++i) {
@@ -56,6 +54,16 @@ void rotate_runs(float* x, std::int64_t count, std::int64_t stride) {
     }
   }
 }
+
+// Short strides as constants, so that the compiler vectorises across runs.
+OCTAVO_CPU_CLONES
+void rotate_by_1(float* x, std::int64_t count) { rotate_runs(x, count, 1); }
+OCTAVO_CPU_CLONES
+void rotate_by_4(float* x, std::int64_t count) { rotate_runs(x, count, 4); }
+OCTAVO_CPU_CLONES
+void rotate_by_16(float* x, std::int64_t count) { rotate_runs(x, count, 16); }
+OCTAVO_CPU_CLONES
+void rotate_by(float* x, std::int64_t count, std::int64_t stride) { rotate_runs(x, count, stride); }
 
 }  // namespace
 
@@ -100,28 +108,6 @@ void scale(float* x, std::int64_t count, float factor) {
 }
 
 OCTAVO_CPU_CLONES
-float exp_and_sum(float* x, std::int64_t count, float center) {
-  for (std::int64_t k = 0; k < count; ++k) x[k] = exp_of(x[k] - center);
-  float lane[kLanes] = {};
-  std::int64_t k = 0;
-  for (; k + kLanes <= count; k += kLanes) {
-    for (int i = 0; i < kLanes; ++i) lane[i] += x[k + i];
-  }
-  for (int i = 0; k + i < count; ++i) lane[i] += x[k + i];
-  return halve(lane);
-}
-
-OCTAVO_CPU_CLONES
-void silu(float* x, std::int64_t count) {
-  for (std::int64_t k = 0; k < count; ++k) x[k] = x[k] / (1.0f + exp_of(-x[k]));
-}
-
-OCTAVO_CPU_CLONES
-void silu_mul(float* x, const float* up, std::int64_t count) {
-  for (std::int64_t k = 0; k < count; ++k) x[k] = x[k] / (1.0f + exp_of(-x[k])) * up[k];
-}
-
-OCTAVO_CPU_CLONES
 void scale_by(float* x, std::int64_t count, float factor, const float* weight) {
   for (std::int64_t k = 0; k < count; ++k) x[k] = (x[k] * factor) * weight[k];
 }
@@ -158,7 +144,10 @@ float quantize_row(const float* x, std::int64_t count, std::int8_t* q) {
 }
 
 void rotate_row(float* x, std::int64_t count, int group) {
-  for (std::int64_t stride = 1; stride < group; stride *= 4) rotate_runs(x, count, stride);
+  rotate_by_1(x, count);
+  if (group > 4) rotate_by_4(x, count);
+  if (group > 16) rotate_by_16(x, count);
+  for (std::int64_t stride = 64; stride < group; stride *= 4) rotate_by(x, count, stride);
 }
 
 }  // namespace octavo::cpu

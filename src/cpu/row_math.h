@@ -1,5 +1,5 @@
 // Loops over a row that several ops need: reductions in the one order that the CPU bodies use, exponentials, codes.
-// Every processor gives the same bits: each float step is one IEEE operation, and no order depends on a register's width.
+// Every processor gives the same bits: each float step is one IEEE operation (exp.h: or one fused multiply-add), and no order depends on a register's width.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ float sum_squares(const float* x, std::int64_t count, float center);
 float max_of(const float* x, std::int64_t count);
 // x[k] *= factor
 void scale(float* x, std::int64_t count, float factor);
-// x[k] = e^(x[k] - center); returns their sum, in the order above. exp.h says how exact.
+// x[k] = e^(x[k] - center) for x[k] <= center; returns their sum, in the order above. exp.h says how exact.
 float exp_and_sum(float* x, std::int64_t count, float center);
 // x[k] = x[k] / (1 + e^-x[k]); and the same times up[k]
 void silu(float* x, std::int64_t count);
