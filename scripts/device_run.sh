@@ -28,7 +28,12 @@ for folder in /usr/local/cuda/bin /usr/local/cuda-13.0/bin; do
 done
 if [ -d "$deps/usr" ]; then
   export CMAKE_PREFIX_PATH=$deps/usr
-  export PKG_CONFIG_PATH=$(find "$deps/usr/lib" -name pkgconfig -printf '%p:')
+  libraries=$(dirname "$(find "$deps/usr/lib" -name 'libfmt.so' -print -quit)")
+  # pkg-config's files name /usr; the packed pkgconf runs with its own library, which must not reach other programs.
+  sed -i "s#^prefix=/usr\$#prefix=$deps/usr#" "$libraries"/pkgconfig/*.pc
+  printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" PKG_CONFIG_LIBDIR="%s/pkgconfig" exec "%s/usr/bin/pkgconf" "$@"\n' "$libraries" "$libraries" "$deps" >"$deps/pkg-config"
+  chmod +x "$deps/pkg-config"
+  export PKG_CONFIG=$deps/pkg-config
 fi
 
 part_env() {
@@ -49,8 +54,14 @@ part_build() {
   cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DOCTAVO_CUDA=ON "-DOCTAVO_CUDA_ARCHS=$archs" \
     ${CMAKE_PREFIX_PATH:+-DCMAKE_PREFIX_PATH=$CMAKE_PREFIX_PATH} || return 1
   # gpu_all: every GPU test and GPU bench. Keep going, so that one broken file does not take the other rooms' results with it.
-  cmake --build "$build" -j "$jobs" --target gpu_all ${TARGETS:-} -- $(command -v ninja >/dev/null && echo -k 0 || echo -k) 2>&1 | grep -v '^ptxas info\|^$\|Compile time\|bytes stack frame.*0 bytes spill stores' || true
-  return "${PIPESTATUS[0]}"
+  local keep_going=(-k)
+  command -v ninja >/dev/null && keep_going=(-k 0)
+  cmake --build "$build" -j "$jobs" --target gpu_all ${TARGETS:-} -- "${keep_going[@]}" >"$out/compile.log" 2>&1
+  local rc=$?
+  grep -E 'error|warning: |FAILED|undefined reference' "$out/compile.log" | head -40
+  grep -E -B3 ' [1-9][0-9]* bytes spill stores' "$out/compile.log" | grep -E 'entry function|spill' | head -20
+  tail -2 "$out/compile.log"
+  return $rc
 }
 
 gpu_tests() { find "$build" -type f -executable -name 'gpu_*' | grep -E "${TESTS:-.}" | sort; }
@@ -132,7 +143,7 @@ for part in "${parts[@]}"; do
   rc=$?
   {
     echo "##### $part: exit $rc after $(($(date +%s) - start)) s"
-    tail -c 5000 "$out/$part.log"
+    tail -c "${TAIL:-3500}" "$out/$part.log"
   } | tee -a "$log"
   [ $rc -eq 0 ] || failures=$((failures + 1))
 done

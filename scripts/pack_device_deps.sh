@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Packs the libraries that the build finds on a Debian machine into .device/deps.tar.xz, so that a bare machine without
-# network can configure the same tree:   scripts/pack_device_deps.sh && OCTAVO_DEPS=.device scripts/device_run.sh build
+# network can configure the same tree:   scripts/pack_device_deps.sh && scripts/device_run.sh build
 # Nothing is downloaded; what a package does not offer here is left out with one line. About 2 MiB.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 out=.device
 packages=(libfmt-dev libfmt9 libgtest-dev libgmock-dev nlohmann-json3-dev libcli11-dev zlib1g-dev zlib1g libpng-dev libpng16-16
-          libpcre2-dev libpcre2-8-0 libutf8proc-dev libutf8proc2)
+          libpcre2-dev libpcre2-8-0 libutf8proc-dev libutf8proc2 pkgconf pkgconf-bin libpkgconf3)
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -16,8 +16,8 @@ for package in "${packages[@]}"; do
     echo "pack: $package is not installed here; left out" >&2
     continue
   fi
-  # Headers, shared libraries, the test library's archives and CMake's descriptions; no man pages, no other archives.
-  dpkg -L "$package" | grep -E "^(/usr)?/(include|lib|share/cmake)/" | grep -vE '/(lib(z|png|png16|fmt|pcre2[^/]*|utf8proc))\.a$|pcre2-(16|32|posix)' |
+  # Headers, shared libraries, the test library's archives, CMake's and pkg-config's descriptions; no man pages, no other archives.
+  dpkg -L "$package" | { grep -E "^(/usr)?/(include|lib|share/cmake)/|/bin/pkgconf$" || true; } | { grep -vE '/(lib(z|png|png16|fmt|pcre2[^/]*|utf8proc))\.a$|pcre2-(16|32|posix)' || true; } |
     while read -r path; do
       [ -f "$path" ] || [ -L "$path" ] || continue
       [ -d "$path" ] && continue
