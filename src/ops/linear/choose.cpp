@@ -5,6 +5,7 @@
 
 #include "base/checked_math.h"
 #include "ops/linear/catalog.h"
+#include "ops/linear/device/tile_order.h"
 
 namespace octavo {
 namespace {
@@ -80,11 +81,9 @@ double estimate_gemm_seconds(const GemmKernel& kernel, const GemmProblem& proble
 }
 
 GemmLaunch default_launch(const GemmKernel& kernel, const GemmProblem& problem, const DeviceCaps& caps) {
-  const double wave = double(std::max(1, caps.sm_count)) * kernel.config.ctas_per_sm;
-  const std::int64_t tiles_m = ceil_div(std::max<std::int64_t>(problem.group[0].m, 1), std::int64_t(kernel.config.tile_m));
-  // A wave of w tiles in g rows reads g·tile_m rows of x and (w/g)·tile_n of w: least at g = sqrt(w · tile_n / tile_m).
-  const double best = std::sqrt(wave * kernel.config.tile_n / kernel.config.tile_m);
-  return {.raster_group = int(std::clamp<std::int64_t>(std::int64_t(best + 0.5), 1, std::max<std::int64_t>(tiles_m, 1)))};
+  const int ctas = std::max(1, caps.sm_count) * kernel.config.ctas_per_sm;
+  const std::int64_t tiles_m = ceil_div(std::max(problem.group[0].m, problem.group[1].m), std::int64_t(kernel.config.tile_m));
+  return {.raster_group = device::best_raster_group(ctas, kernel.config.tile_m, kernel.config.tile_n, int(std::max<std::int64_t>(tiles_m, 1)))};
 }
 
 std::vector<const GemmKernel*> ranked_candidates(const GemmProblem& problem, const DeviceCaps& caps) {

@@ -9,6 +9,14 @@
 
 namespace octavo::device {
 
+// Rows of tiles per group for `ctas` tiles at a time. They read group · tile_m rows of x and ctas/group · tile_n rows of w, least in sum at
+// group = sqrt(ctas · tile_n / tile_m).
+inline int best_raster_group(int ctas, int tile_m, int tile_n, int tiles_m) {
+  int group = 1;
+  while (group < tiles_m && (2 * group + 1) * (2 * group + 1) * tile_m <= 4 * ctas * tile_n) ++group;  // rounds to nearest: (group + 1/2)² still below
+  return group;
+}
+
 struct TilePosition {
   int group = 0;   // which of the two problems
   int m_tile = 0;  // within that problem
