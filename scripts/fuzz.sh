@@ -18,6 +18,12 @@ cmake --preset fuzz -B "$build" >/dev/null
 # shellcheck disable=SC2086  # one word per target is meant
 cmake --build "$build" --target $(printf 'fuzz_%s ' $targets)
 
+# Names instead of addresses in reports, where the symbolizer is installed.
+for symbolizer in llvm-symbolizer-19 llvm-symbolizer; do
+  if [ -z "${ASAN_SYMBOLIZER_PATH:-}" ] && command -v $symbolizer >/dev/null; then ASAN_SYMBOLIZER_PATH=$(command -v $symbolizer); fi
+done
+export ASAN_SYMBOLIZER_PATH="${ASAN_SYMBOLIZER_PATH:-}"
+
 failed=
 for target in $targets; do
   mkdir -p "$build/corpus/$target" "$build/findings"

@@ -8,7 +8,6 @@
 #include <climits>
 #include <functional>
 #include <queue>
-#include <unordered_map>
 
 #include "io/json.h"
 #include "io/utf8.h"
@@ -38,6 +37,37 @@ std::size_t hash(std::uint64_t pair) {
   pair *= 0x9e3779b97f4a7c15u;  // 2^64 / golden ratio; the high half is well mixed
   return std::size_t(pair >> 32);
 }
+
+// Token text to id: a flat table of places in the vocabulary. std::unordered_map takes twice as long for 150,000 tokens.
+class TokenIndex {
+ public:
+  explicit TokenIndex(const std::vector<std::pair<std::string, std::int32_t>>& vocabulary)
+      : vocabulary_(vocabulary), slots_(std::bit_ceil(2 * vocabulary.size() + 1)) {
+    for (std::uint32_t i = 0; i < vocabulary.size(); ++i) {
+      const std::size_t text_hash = std::hash<std::string_view>()(vocabulary[i].first);
+      std::size_t slot = text_hash & (slots_.size() - 1);
+      while (slots_[slot].place != 0) slot = (slot + 1) & (slots_.size() - 1);
+      slots_[slot] = {i + 1, std::uint32_t(text_hash >> 32)};
+    }
+  }
+  std::int32_t find(std::string_view text) const {  // -1 if absent
+    const std::size_t text_hash = std::hash<std::string_view>()(text);
+    for (std::size_t slot = text_hash & (slots_.size() - 1); slots_[slot].place != 0; slot = (slot + 1) & (slots_.size() - 1)) {
+      if (slots_[slot].check != std::uint32_t(text_hash >> 32)) continue;
+      const auto& [token, id] = vocabulary_[slots_[slot].place - 1];
+      if (token == text) return id;
+    }
+    return -1;
+  }
+
+ private:
+  struct Slot {
+    std::uint32_t place = 0;  // in the vocabulary, from 1; 0: free
+    std::uint32_t check = 0;  // the other half of the hash
+  };
+  const std::vector<std::pair<std::string, std::int32_t>>& vocabulary_;
+  std::vector<Slot> slots_;
+};
 
 }  // namespace
 
@@ -84,20 +114,18 @@ Bpe::Bpe(const BpeDefinition& definition, const std::string& who) {
 }
 
 void Bpe::build_merges(const BpeDefinition& definition, const std::string& who) {
-  std::unordered_map<std::string_view, std::int32_t> ids;
-  ids.reserve(definition.vocabulary.size());
-  for (const auto& [token, id] : definition.vocabulary) ids.emplace(token, id);
+  const TokenIndex ids(definition.vocabulary);
   merges_.resize(std::bit_ceil(2 * definition.merges.size() + 1));
   std::string joined;
   std::int32_t rank = 0;
   for (const auto& [left, right] : definition.merges) {
     joined.assign(left).append(right);
-    const auto l = ids.find(left), r = ids.find(right), j = ids.find(joined);
-    if (l == ids.end() || r == ids.end() || j == ids.end()) {
+    const std::int32_t left_id = ids.find(left), right_id = ids.find(right), joined_id = ids.find(joined);
+    if (left_id < 0 || right_id < 0 || joined_id < 0) {
       throw DataError(fmt::format("{}: merge {} ('{}' + '{}') names a token that the vocabulary lacks; vocabulary and merges are not of one tokenizer", who,
                                   rank, excerpt(left), excerpt(right)));
     }
-    const Merge merge{pair_of(l->second, r->second), rank++, j->second};
+    const Merge merge{pair_of(left_id, right_id), rank++, joined_id};
     std::size_t slot = hash(merge.pair) & (merges_.size() - 1);
     while (merges_[slot].pair != kNoPair && merges_[slot].pair != merge.pair) slot = (slot + 1) & (merges_.size() - 1);
     merges_[slot] = merge;  // a pair listed twice has its last rank, as in the reference

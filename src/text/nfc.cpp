@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "io/utf8.h"
@@ -32,13 +33,18 @@ std::string to_nfc(std::string_view text) {
     code_points.insert(code_points.end(), parts, parts + count);
   }
   // Canonical order ourselves: utf8proc's own sort is quadratic, so that a megabyte of mixed accents would take hours.
+  std::vector<std::uint64_t> order;  // combining class (8 bits), place (32), code point (24)
   for (auto run = code_points.begin(); run != code_points.end();) {
     if (combining_class(*run) == 0) {
       ++run;
       continue;
     }
     const auto end = std::find_if(run, code_points.end(), [](auto c) { return combining_class(c) == 0; });
-    std::stable_sort(run, end, [](auto a, auto b) { return combining_class(a) < combining_class(b); });
+    order.clear();
+    for (auto mark = run; mark != end; ++mark)
+      order.push_back(std::uint64_t(combining_class(*mark)) << 56 | std::uint64_t(mark - run) << 24 | std::uint64_t(*mark));
+    std::sort(order.begin(), order.end());  // stable, because the place is part of the key
+    std::transform(order.begin(), order.end(), run, [](std::uint64_t key) { return utf8proc_int32_t(key & 0xffffffu); });
     run = end;
   }
   const auto length = utf8proc_normalize_utf32(code_points.data(), utf8proc_ssize_t(code_points.size()), utf8proc_option_t(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
