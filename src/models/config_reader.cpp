@@ -26,8 +26,14 @@ ConfigReader::ConfigReader(const std::filesystem::path& folder) : who_((folder.f
 }
 
 void ConfigReader::expect_family(std::string_view field, std::initializer_list<std::string_view> names) const {
-  if (!has(field))
+  if (!has(field)) {
+    for (const std::string_view other : {"_class_name", "model_type"}) {  // what the two families of config files call themselves by
+      if (!has(other)) continue;
+      throw InvalidArgument(
+          fmt::format("{}: '{}' is '{}', another model family; this component must be {}", who_, other, text(other, ""), fmt::join(names, " or ")));
+    }
     throw DataError(fmt::format("{}: has no '{}', so it cannot be told which model this is; expected {}", who_, field, fmt::join(names, " or ")));
+  }
   const std::string found = text(field, "");
   if (std::find(names.begin(), names.end(), found) != names.end()) return;
   throw InvalidArgument(fmt::format("{}: '{}' is '{}', another model family; this component must be {}", who_, field, found, fmt::join(names, " or ")));

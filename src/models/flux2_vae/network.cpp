@@ -18,14 +18,14 @@ constexpr ConvArgs kPointwise{};
 
 // OIHW -> O, kh, kw, I; an element is moved as it is stored.
 template <class Element>
-void repack(const TensorView& from, Element* to) {
+void repack(ThreadPool& pool, const TensorView& from, Element* to) {
   const std::int64_t out = from.shape[0], in = from.shape[1], taps = from.shape[2] * from.shape[3];
   const auto* source = from.as<Element>();
-  for (std::int64_t o = 0; o < out; ++o) {
+  pool.for_each(out, [=](std::int64_t o) {
     for (std::int64_t i = 0; i < in; ++i) {
       for (std::int64_t tap = 0; tap < taps; ++tap) to[(o * taps + tap) * in + i] = source[(o * in + i) * taps + tap];
     }
-  }
+  });
 }
 
 ConvArgs conv_args(const ConvWeights& conv) { return conv.weight.shape[1] == 1 ? kPointwise : kSame3x3; }
@@ -77,7 +77,7 @@ Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& 
   conv_out_ = load_conv(ctx, store, spec.conv_out);
 }
 
-ConvWeights Network::load_conv(ExecContext&, const WeightStore& store, const ConvSpec& spec) {
+ConvWeights Network::load_conv(ExecContext& ctx, const WeightStore& store, const ConvSpec& spec) {
   const std::string name = spec.module + ".weight";
   const TensorView stored = store.get(name);
   const Shape channels_last{spec.out, spec.kernel, spec.kernel, spec.in};
@@ -92,9 +92,9 @@ ConvWeights Network::load_conv(ExecContext&, const WeightStore& store, const Con
   }
   Tensor packed(stored.dtype, channels_last, {}, name);
   if (bytes_of(stored.dtype) == 2) {
-    repack(stored, packed.as<std::uint16_t>());
+    repack(*ctx.pool, stored, packed.as<std::uint16_t>());
   } else {
-    repack(stored, packed.as<std::uint32_t>());
+    repack(*ctx.pool, stored, packed.as<std::uint32_t>());
   }
   store.release(name);
   owned_bytes_ += std::int64_t(packed.bytes());

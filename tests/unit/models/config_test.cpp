@@ -126,6 +126,15 @@ TEST(ConfigFiles, missing_empty_and_not_json) {
   }
 }
 
+TEST(ConfigFiles, of_another_component_says_what_it_is) {
+  const std::filesystem::path model = golden::data_folder() / "tiny-hd64";
+  EXPECT_THAT(caught(Kind::invalid_argument, [&] { read("transformer", model / "text_encoder"); }),
+              HasSubstr("text_encoder/config.json: 'model_type' is 'qwen3_vl'"));
+  EXPECT_THAT(caught(Kind::invalid_argument, [&] { read("text_encoder", model / "vae"); }),
+              HasSubstr("vae/config.json: '_class_name' is 'AutoencoderKLFlux2'"));
+  EXPECT_THAT(caught(Kind::invalid_argument, [&] { read("vae", model / "transformer"); }), HasSubstr("'Ideogram4Transformer2DModel'"));
+}
+
 TEST(TextEncoderConfig, theta_may_stand_beside_the_others_and_without_nesting) {
   TemporaryFolder temporary;
   const std::filesystem::path from = golden::data_folder() / "tiny-hd64" / "text_encoder";
