@@ -14,11 +14,13 @@ namespace octavo::bench {
 namespace {
 
 __global__ void to_bf16(const std::int8_t* codes, __nv_bfloat16* out, std::int64_t count) {
-  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count; i += std::int64_t{gridDim.x} * blockDim.x) out[i] = __float2bfloat16_rn(codes[i]);
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count; i += std::int64_t{gridDim.x} * blockDim.x)
+    out[i] = __float2bfloat16_rn(codes[i]);
 }
 
 __global__ void to_e4m3(const std::int8_t* codes, __nv_fp8_e4m3* out, std::int64_t count) {
-  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count; i += std::int64_t{gridDim.x} * blockDim.x) out[i] = __nv_fp8_e4m3(codes[i] * (448.0f / 127.0f));
+  for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count; i += std::int64_t{gridDim.x} * blockDim.x)
+    out[i] = __nv_fp8_e4m3(codes[i] * (448.0f / 127.0f));
 }
 
 // y = bf16( (float(acc) · x_scale[m]) · w_scale[n] ): 32 bytes read and 16 written per thread; n is a multiple of 8.
@@ -29,9 +31,9 @@ __global__ void dequantise(const std::int32_t* acc, const float* x_scale, const 
   const float row_scale = __ldg(x_scale + blockIdx.y);
   const int4 low = __ldcs(reinterpret_cast<const int4*>(acc + at)), high = __ldcs(reinterpret_cast<const int4*>(acc + at) + 1);
   const float4 s0 = __ldg(reinterpret_cast<const float4*>(w_scale + column)), s1 = __ldg(reinterpret_cast<const float4*>(w_scale + column) + 1);
-  const __nv_bfloat162 pairs[4] = {__floats2bfloat162_rn(low.x * row_scale * s0.x, low.y * row_scale * s0.y), __floats2bfloat162_rn(low.z * row_scale * s0.z, low.w * row_scale * s0.w),
-                                   __floats2bfloat162_rn(high.x * row_scale * s1.x, high.y * row_scale * s1.y),
-                                   __floats2bfloat162_rn(high.z * row_scale * s1.z, high.w * row_scale * s1.w)};
+  const __nv_bfloat162 pairs[4] = {
+      __floats2bfloat162_rn(low.x * row_scale * s0.x, low.y * row_scale * s0.y), __floats2bfloat162_rn(low.z * row_scale * s0.z, low.w * row_scale * s0.w),
+      __floats2bfloat162_rn(high.x * row_scale * s1.x, high.y * row_scale * s1.y), __floats2bfloat162_rn(high.z * row_scale * s1.z, high.w * row_scale * s1.w)};
   *reinterpret_cast<uint4*>(y + at) = *reinterpret_cast<const uint4*>(pairs);
 }
 
@@ -99,8 +101,8 @@ struct CublasLt::Plan {
       set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(o.x_scale));
     }
     void* out = int8 ? static_cast<void*>(o.acc) : o.y;
-    const cublasStatus_t status = api->matmul(api->handle, desc, int8 ? static_cast<const void*>(&int_one) : &one, o.w, a, o.x, b, int8 ? static_cast<const void*>(&int_zero) : &zero, out, d,
-                                              out, d, &algo, workspace, workspace_bytes, stream);
+    const cublasStatus_t status = api->matmul(api->handle, desc, int8 ? static_cast<const void*>(&int_one) : &one, o.w, a, o.x, b,
+                                              int8 ? static_cast<const void*>(&int_zero) : &zero, out, d, out, d, &algo, workspace, workspace_bytes, stream);
     if (int8 && status == CUBLAS_STATUS_SUCCESS) {
       const dim3 grid(static_cast<unsigned>((o.n / 8 + 255) / 256), static_cast<unsigned>(o.m));
       dequantise<<<grid, 256, 0, stream>>>(o.acc, o.x_scale, o.w_scale, static_cast<__nv_bfloat16*>(o.y), o.n);
@@ -118,10 +120,11 @@ std::unique_ptr<CublasLt> CublasLt::load(std::string& why) {
     why = "libcublasLt.so.13 cannot be loaded; set OCTAVO_CUBLASLT to its path";
     return nullptr;
   }
-  const bool found = api->find(api->create, "cublasLtCreate") && api->find(api->destroy, "cublasLtDestroy") && api->find(api->desc_create, "cublasLtMatmulDescCreate") &&
-                     api->find(api->desc_set, "cublasLtMatmulDescSetAttribute") && api->find(api->desc_destroy, "cublasLtMatmulDescDestroy") &&
-                     api->find(api->layout_create, "cublasLtMatrixLayoutCreate") && api->find(api->layout_destroy, "cublasLtMatrixLayoutDestroy") &&
-                     api->find(api->preference_create, "cublasLtMatmulPreferenceCreate") && api->find(api->preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
+  const bool found = api->find(api->create, "cublasLtCreate") && api->find(api->destroy, "cublasLtDestroy") &&
+                     api->find(api->desc_create, "cublasLtMatmulDescCreate") && api->find(api->desc_set, "cublasLtMatmulDescSetAttribute") &&
+                     api->find(api->desc_destroy, "cublasLtMatmulDescDestroy") && api->find(api->layout_create, "cublasLtMatrixLayoutCreate") &&
+                     api->find(api->layout_destroy, "cublasLtMatrixLayoutDestroy") && api->find(api->preference_create, "cublasLtMatmulPreferenceCreate") &&
+                     api->find(api->preference_set, "cublasLtMatmulPreferenceSetAttribute") &&
                      api->find(api->preference_destroy, "cublasLtMatmulPreferenceDestroy") && api->find(api->heuristic, "cublasLtMatmulAlgoGetHeuristic") &&
                      api->find(api->matmul, "cublasLtMatmul");
   if (!found || api->create(&api->handle) != CUBLAS_STATUS_SUCCESS) {
@@ -134,7 +137,8 @@ std::unique_ptr<CublasLt> CublasLt::load(std::string& why) {
 CublasLt::CublasLt(std::unique_ptr<Api> api) : api_(std::move(api)) {}
 CublasLt::~CublasLt() { api_->destroy(api_->handle); }
 
-std::function<void(const LtOperands&)> CublasLt::prepare(LtKind kind, const LtOperands& o, void* workspace, std::size_t workspace_bytes, cudaStream_t stream, std::string& why) {
+std::function<void(const LtOperands&)> CublasLt::prepare(LtKind kind, const LtOperands& o, void* workspace, std::size_t workspace_bytes, cudaStream_t stream,
+                                                         std::string& why) {
   auto plan = std::make_shared<Plan>();
   plan->api = api_.get();
   plan->kind = kind;
@@ -147,13 +151,15 @@ std::function<void(const LtOperands&)> CublasLt::prepare(LtKind kind, const LtOp
   ok = ok && plan->set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T) && plan->set(CUBLASLT_MATMUL_DESC_TRANSB, CUBLAS_OP_N);
   if (kind == LtKind::fp8_row || kind == LtKind::fp8_tensor) {
     ok = ok && plan->set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, std::int8_t{1});
-    ok = ok && plan->set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(o.w_scale)) && plan->set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(o.x_scale));
+    ok = ok && plan->set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(o.w_scale)) &&
+         plan->set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(o.x_scale));
     if (kind == LtKind::fp8_row) {
       ok = ok && plan->set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, std::int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F}) &&
            plan->set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, std::int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
     }
   }
-  ok = ok && api_->layout_create(&plan->a, in, o.k, o.n, o.k) == CUBLAS_STATUS_SUCCESS && api_->layout_create(&plan->b, in, o.k, o.m, o.k) == CUBLAS_STATUS_SUCCESS &&
+  ok = ok && api_->layout_create(&plan->a, in, o.k, o.n, o.k) == CUBLAS_STATUS_SUCCESS &&
+       api_->layout_create(&plan->b, in, o.k, o.m, o.k) == CUBLAS_STATUS_SUCCESS &&
        api_->layout_create(&plan->d, int8 ? CUDA_R_32I : CUDA_R_16BF, o.n, o.m, o.n) == CUBLAS_STATUS_SUCCESS;
   if (!ok) {
     why = "an attribute is refused";

@@ -32,7 +32,8 @@ class CublasLt {
 
   // A function that enqueues the product on `stream`, with the fastest of up to 32 heuristic algorithms (each timed here on `o`, 5 runs).
   // Empty if the library does not support the combination; `why` then holds its status.
-  std::function<void(const LtOperands&)> prepare(LtKind kind, const LtOperands& o, void* workspace, std::size_t workspace_bytes, cudaStream_t stream, std::string& why);
+  std::function<void(const LtOperands&)> prepare(LtKind kind, const LtOperands& o, void* workspace, std::size_t workspace_bytes, cudaStream_t stream,
+                                                 std::string& why);
 
  private:
   struct Api;

@@ -5,10 +5,10 @@
 #include "gemm_peer.h"
 
 #include <cutlass/cutlass.h>
+#include <cutlass/gemm/device/gemm_universal_adapter.h>
 #include <cutlass/epilogue/collective/collective_builder.hpp>
 #include <cutlass/epilogue/fusion/sm90_callbacks_tma_warpspecialized.hpp>
 #include <cutlass/gemm/collective/collective_builder.hpp>
-#include <cutlass/gemm/device/gemm_universal_adapter.h>
 #include <cutlass/gemm/kernel/gemm_universal.hpp>
 #include <cutlass/util/packed_stride.hpp>
 
@@ -17,10 +17,10 @@ namespace {
 
 using cute::_0;
 using cute::_1;
-using cute::_2;
-using cute::_64;
 using cute::_128;
+using cute::_2;
 using cute::_256;
+using cute::_64;
 using cute::Shape;
 using cute::Stride;
 
@@ -44,8 +44,8 @@ struct Config {
   using Scaled = cutlass::epilogue::fusion::Sm90EVT<Multiply<cutlass::bfloat16_t>, WScale, ScaledX>;
 
   using Epilogue = typename cutlass::epilogue::collective::CollectiveBuilder<cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
-                                                                            cutlass::epilogue::collective::EpilogueTileAuto, std::int32_t, float, void, Row, 8,
-                                                                            cutlass::bfloat16_t, Row, 8, StoreSchedule, Scaled>::CollectiveOp;
+                                                                             cutlass::epilogue::collective::EpilogueTileAuto, std::int32_t, float, void, Row, 8,
+                                                                             cutlass::bfloat16_t, Row, 8, StoreSchedule, Scaled>::CollectiveOp;
   using Main = typename cutlass::gemm::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, std::int8_t, Row, 16, std::int8_t, Column, 16, std::int32_t, Tile, Cluster,
       cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Epilogue::SharedStorage))>, MainSchedule>::CollectiveOp;

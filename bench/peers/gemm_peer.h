@@ -10,14 +10,14 @@ namespace octavo::bench {
 
 struct PeerGemm {
   int m = 0, n = 0, k = 0;
-  const std::int8_t* x = nullptr;   // [m, k]
-  const std::int8_t* w = nullptr;   // [n, k]
-  const float* x_scale = nullptr;   // [m]
-  const float* w_scale = nullptr;   // [n]
-  void* y = nullptr;                // bf16 [m, n]
+  const std::int8_t* x = nullptr;  // [m, k]
+  const std::int8_t* w = nullptr;  // [n, k]
+  const float* x_scale = nullptr;  // [m]
+  const float* w_scale = nullptr;  // [n]
+  void* y = nullptr;               // bf16 [m, n]
   void* workspace = nullptr;
   std::size_t workspace_bytes = 0;
-  int raster = 1;                   // the peer's own raster swizzle, where it has one
+  int raster = 1;  // the peer's own raster swizzle, where it has one
   cudaStream_t stream = nullptr;
 };
 
@@ -38,9 +38,9 @@ bool cutlass_s8_sm90_4(const PeerGemm&);
 bool cutlass_s8_sm90_5(const PeerGemm&);
 
 inline constexpr Peer kCutlassPeers[] = {
-    {"cutlass 128x128x128 pingpong c2x1", cutlass_s8_sm90_0},     {"cutlass 64x256x128 pingpong c2x1", cutlass_s8_sm90_1},
-    {"cutlass 128x256x128 cooperative c2x1", cutlass_s8_sm90_2},  {"cutlass 256x128x128 cooperative c2x1", cutlass_s8_sm90_3},
-    {"cutlass 128x256x128 cooperative c1x2", cutlass_s8_sm90_4},  {"cutlass 256x128x128 cooperative c1x2", cutlass_s8_sm90_5},
+    {"cutlass 128x128x128 pingpong c2x1", cutlass_s8_sm90_0},    {"cutlass 64x256x128 pingpong c2x1", cutlass_s8_sm90_1},
+    {"cutlass 128x256x128 cooperative c2x1", cutlass_s8_sm90_2}, {"cutlass 256x128x128 cooperative c2x1", cutlass_s8_sm90_3},
+    {"cutlass 128x256x128 cooperative c1x2", cutlass_s8_sm90_4}, {"cutlass 256x128x128 cooperative c1x2", cutlass_s8_sm90_5},
 };
 
 }  // namespace octavo::bench

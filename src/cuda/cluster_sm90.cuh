@@ -8,14 +8,12 @@ namespace octavo::cuda {
 // Position of this CTA in its cluster. PTX ISA 10.16 (%cluster_ctarank).
 __device__ __forceinline__ std::uint32_t cluster_rank() {
   std::uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
 
 // All threads of all CTAs of the cluster meet. PTX ISA 9.7.13.2 (barrier.cluster).
-__device__ __forceinline__ void cluster_sync() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
+__device__ __forceinline__ void cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // `threads` threads meet at the named barrier `id` (0 is __syncthreads). PTX ISA 9.7.13.1 (barrier).
 __device__ __forceinline__ void named_barrier_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }

@@ -8,14 +8,12 @@
 
 namespace octavo::cuda {
 
-// Describes a K-major tile of kRowBytes-byte rows in the swizzle of that width that TMA writes: 8 rows are one pattern (the stride field), and the
-// tile starts on a multiple of it. PTX ISA 9.7.15.5.1 (matrix descriptor). Addresses are in units of 16 bytes.
-template <int kRowBytes>
-__device__ __forceinline__ std::uint64_t wgmma_descriptor(std::uint32_t shared_address) {
-  static_assert(kRowBytes == 128 || kRowBytes == 64);
-  constexpr std::uint64_t kSwizzle = kRowBytes == 128 ? 1 : 2;
-  constexpr std::uint64_t kEightRows = (8 * kRowBytes) >> 4;
-  return (kSwizzle << 62) | (kEightRows << 32) | (std::uint64_t{1} << 16) | ((shared_address & 0x3FFFF) >> 4);
+// Describes a K-major tile of 128-byte rows in the 128-byte swizzle that TMA writes: 8 rows are 1024 bytes (the stride field); the tile starts on a
+// multiple of 1024. PTX ISA 9.7.15.5.1 (matrix descriptor). Addresses are in units of 16 bytes.
+__device__ __forceinline__ std::uint64_t wgmma_descriptor_128b(std::uint32_t shared_address) {
+  constexpr std::uint64_t kSwizzle128 = 1;
+  constexpr std::uint64_t kEightRows = 1024 >> 4;
+  return (kSwizzle128 << 62) | (kEightRows << 32) | (std::uint64_t{1} << 16) | ((shared_address & 0x3FFFF) >> 4);
 }
 
 // Registers written before it are seen by the products after it.
@@ -29,7 +27,8 @@ __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-#define OCTAVO_ACC8(i) "+r"(acc[i]), "+r"(acc[i + 1]), "+r"(acc[i + 2]), "+r"(acc[i + 3]), "+r"(acc[i + 4]), "+r"(acc[i + 5]), "+r"(acc[i + 6]), "+r"(acc[i + 7])
+#define OCTAVO_ACC8(i) \
+  "+r"(acc[i]), "+r"(acc[i + 1]), "+r"(acc[i + 2]), "+r"(acc[i + 3]), "+r"(acc[i + 4]), "+r"(acc[i + 5]), "+r"(acc[i + 6]), "+r"(acc[i + 7])
 
 // One product of depth 32 bytes into acc[0 … kN/2); `accumulate` false overwrites them.
 template <int kN>

@@ -37,13 +37,15 @@ __device__ __forceinline__ int lane_in_order() {
 
 // Scales and stores 64 × kN sums of one m64 block; this warp: rows row0 … row0+15, columns col0 … col0+kN-1.
 // w_scale: this tile's scales in shared memory. Columns past n are computed and not stored.
-template <int kN, int kSlabBytes, bool kBias>
-__device__ __forceinline__ void store_direct(const int* acc, const Params& p, const Group& group, int row0, int col0, const float (&x_scale)[2], std::uint32_t w_scale,
+template <int kN, bool kBias>
+__device__ __forceinline__ void store_direct(const int* acc, const Params& p, const Group& group, int row0, int col0, std::uint32_t w_scale,
                                              std::uint32_t slab) {
-  constexpr int kMost = kSlabBytes / (kSlabRows * 2);               // columns that fit the slab
-  constexpr int kColumns = kMost >= 64 && kN % 64 == 0 ? 64 : 32;   // per round
-  constexpr int kLanesPerRow = kColumns / 8;                        // 16 bytes each
+  constexpr int kColumns = kN % 64 == 0 ? 64 : 32;  // per round
+  constexpr int kLanesPerRow = kColumns / 8;        // 16 bytes each
   constexpr int kRowsPerStore = 32 / kLanesPerRow;
+  float x_scale[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) x_scale[h] = load_in_order(group.x_scale + min(row0 + lane_in_order() / 4 + h * 8, group.m - 1));
 #pragma unroll
   for (int round = 0; round < kN / kColumns; ++round) {
     const int lane = lane_in_order();  // in every round anew: addresses kept from round to round are registers that 192 accumulators do not leave
@@ -127,10 +129,10 @@ __device__ __forceinline__ std::uint32_t bits_of(float value, Out type) {
   return type == Out::f32 ? __float_as_uint(value) : type == Out::bf16 ? cuda::bits_bf16(value) : cuda::bits_f16(value);
 }
 
-// Scales and stores 16 rows × kColumns sums that lie in the slab; lanes run along a row, two columns each, so what belongs to a column is loaded once.
-template <int kColumns>
+// Scales and stores 16 rows × 32 columns of sums that lie in the slab; lanes run along a row, two columns each, so what belongs to a column is loaded once.
+inline constexpr int kGeneralColumns = 32;
 __device__ __forceinline__ void finish_slab(const Params& p, const Group& group, std::uint32_t slab, int row0, int col0) {
-  constexpr int kLanesPerRow = kColumns / 2;
+  constexpr int kLanesPerRow = kGeneralColumns / 2;
   constexpr int kRowsPerPass = 32 / kLanesPerRow;
   constexpr int kBatch = 4;  // residuals in flight
   const int lane = lane_in_order();
@@ -143,12 +145,12 @@ __device__ __forceinline__ void finish_slab(const Params& p, const Group& group,
   if (column < p.n && p.out != Out::s32) {
     w_scale = {__ldg(group.w_scale + column), both ? __ldg(group.w_scale + column + 1) : 0.0f};
     if (group.bias != nullptr) bias = {__ldg(group.bias + column), both ? __ldg(group.bias + column + 1) : 0.0f};
-    if (p.finish == Finish::gated_residual) mod_gate = {__ldg(group.mod_gate + column), both ? __ldg(group.mod_gate + column + 1) : 0.0f};
+    if (group.mod_gate != nullptr) mod_gate = {__ldg(group.mod_gate + column), both ? __ldg(group.mod_gate + column + 1) : 0.0f};
   }
 #pragma unroll 1
   for (int first = lane / kLanesPerRow; first < rows; first += kBatch * kRowsPerPass) {
     float2 residual[kBatch];
-    if (p.finish == Finish::gated_residual) {
+    if (group.residual != nullptr) {
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
         const int row = first + i * kRowsPerPass;
@@ -159,7 +161,7 @@ __device__ __forceinline__ void finish_slab(const Params& p, const Group& group,
     for (int i = 0; i < kBatch; ++i) {
       const int row = first + i * kRowsPerPass;
       if (row >= rows) break;
-      const int2 acc = cuda::load_shared_2i(slab + general_slab_offset<kColumns>(row, in_row / 2) + (in_row % 2) * 8);
+      const int2 acc = cuda::load_shared_2i(slab + general_slab_offset(row, in_row / 2) + (in_row % 2) * 8);
       const long long y_row = (row0 + row) * group.y_stride;
       if (p.out == Out::s32) {
         store_two(group.y_data, y_row + column, 4, acc.x, acc.y, both, p.vector_y);
@@ -171,7 +173,9 @@ __device__ __forceinline__ void finish_slab(const Params& p, const Group& group,
         store_two(group.y_data, y_row + column / 2, element_bytes, bits_of(__fmul_rn(device::silu(v.x), v.y), p.out), 0, false, false);
         continue;
       }
-      if (p.finish == Finish::gated_residual) v = {__fadd_rn(residual[i].x, __fmul_rn(mod_gate.x, v.x)), __fadd_rn(residual[i].y, __fmul_rn(mod_gate.y, v.y))};
+      if (p.finish == Finish::silu) v = {device::silu(v.x), device::silu(v.y)};
+      if (group.mod_gate != nullptr) v = {__fmul_rn(v.x, mod_gate.x), __fmul_rn(v.y, mod_gate.y)};
+      if (group.residual != nullptr) v = {__fadd_rn(v.x, residual[i].x), __fadd_rn(v.y, residual[i].y)};
       store_two(group.y_data, y_row + column, element_bytes, bits_of(v.x, p.out), bits_of(v.y, p.out), both, p.vector_y);
     }
   }
@@ -179,9 +183,9 @@ __device__ __forceinline__ void finish_slab(const Params& p, const Group& group,
 
 // The same block as store_direct, by the general way. The accumulators move down per round, so that there is one copy of the code and
 // nothing of a later round is loaded early: both cost registers that 128 accumulators do not leave.
-template <int kN, int kSlabBytes>
+template <int kN>
 __device__ __forceinline__ void store_general(int* acc, const Params& p, const Group& group, int row0, int col0, std::uint32_t slab) {
-  constexpr int kColumns = kSlabBytes / (kSlabRows * 4) >= 32 ? 32 : 16;
+  constexpr int kColumns = kGeneralColumns;
   const int lane = lane_in_order();
 #pragma unroll 1
   for (int round = 0; round < kN / kColumns; ++round) {
@@ -189,12 +193,12 @@ __device__ __forceinline__ void store_general(int* acc, const Params& p, const G
     for (int j = 0; j < kColumns / 8; ++j) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int offset = general_slab_offset<kColumns>(lane / 4 + 8 * half, j * 2 + (lane % 4) / 2) + (lane % 2) * 8;
+        const int offset = general_slab_offset(lane / 4 + 8 * half, j * 2 + (lane % 4) / 2) + (lane % 2) * 8;
         cuda::store_shared_8b(slab + offset, acc[j * 4 + half * 2], acc[j * 4 + half * 2 + 1]);
       }
     }
     __syncwarp();
-    finish_slab<kColumns>(p, group, slab, row0, col0 + round * kColumns);
+    finish_slab(p, group, slab, row0, col0 + round * kColumns);
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < (kN - kColumns) / 2; ++i) acc[i] = acc[i + kColumns / 2];

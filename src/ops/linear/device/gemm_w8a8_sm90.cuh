@@ -17,7 +17,7 @@
 //    1   | consumer 2: 64  |   x 128 rows, own
 //        +--------+--------+
 //
-// Shared memory: kStages × (x tile [kTileM][kTileK B], w tile [kTileN][kTileK B], both swizzled by TMA) | 8 slabs |
+// Shared memory: kStages × (x tile [kTileM][128 B], w tile [kTileN][128 B], both in the 128-byte swizzle) | 8 slabs |
 //                2 × kTileN w scales | full[kStages], empty[kStages].
 // full[s]: the loads of stage s have landed in this CTA. empty[s]: all consumers of the cluster are done with stage s, here and at the peer.
 #pragma once
@@ -35,25 +35,26 @@ namespace octavo::sm90 {
 inline constexpr int kWarpgroup = 128;
 inline constexpr int kConsumers = 2;
 inline constexpr int kThreads = kWarpgroup * (1 + kConsumers);
-inline constexpr int kBarrierConsumer = 1;   // named barriers 1, 2: the threads of one consumer
-inline constexpr int kBarrierStagger = 3;    // cooperative: the second consumer may start
-inline constexpr int kBarrierTurn = 3;       // ping-pong: 3, 4: it is the turn of consumer 0, 1
+inline constexpr int kTileK = 128;          // bytes: one swizzled row. 64 was tried (finer stages): its loads run at three quarters of the rate
+inline constexpr int kBarrierConsumer = 1;  // named barriers 1, 2: the threads of one consumer
+inline constexpr int kBarrierStagger = 3;   // cooperative: the second consumer may start
+inline constexpr int kBarrierTurn = 3;      // ping-pong: 3, 4: it is the turn of consumer 0, 1
 
-template <int kTileM_, int kTileN_, int kTileK_, int kStages_, int kClusterM_, int kClusterN_, bool kPingPong_, int kSlabBytes_ = 2048>
+template <int kTileM_, int kTileN_, int kStages_, int kClusterM_, int kClusterN_, bool kPingPong_>
 struct Shape {
-  static constexpr int kTileM = kTileM_, kTileN = kTileN_, kTileK = kTileK_, kStages = kStages_, kClusterM = kClusterM_, kClusterN = kClusterN_;
+  static constexpr int kTileM = kTileM_, kTileN = kTileN_, kStages = kStages_, kClusterM = kClusterM_, kClusterN = kClusterN_;
   static constexpr bool kPingPong = kPingPong_;
-  static constexpr int kSlabBytes = kSlabBytes_;  // per consumer warp
   static constexpr int kCluster = kClusterM * kClusterN;
-  static constexpr int kSharers = kClusterM + kClusterN - 1;                   // CTAs that get a part of this CTA's tiles, itself included
+  static constexpr int kSharers = kClusterM + kClusterN - 1;  // CTAs that get a part of this CTA's tiles, itself included
   static_assert(kSharers <= 4, "one warp of a consumer speaks to one CTA");
   static constexpr int kConsumerRows = kPingPong ? kTileM : kTileM / kConsumers;
-  static constexpr int kBlocksM = kConsumerRows / 64;                          // m64 blocks of one consumer
+  static constexpr int kBlocksM = kConsumerRows / 64;  // m64 blocks of one consumer
+  // More accumulators than 128 per thread leave no registers for the other epilogues: such a shape takes plain bf16 without bias alone.
+  static constexpr bool kHotOnly = kBlocksM * kTileN / 2 > 128;
   // 168 × 384 registers at launch = 40 × 128 + 232 × 256 = 24 × 128 + 240 × 256.
-  static constexpr bool kWide = kBlocksM * kTileN / 2 > 128;                   // more accumulators than 128 per thread
-  static constexpr int kProducerRegisters = kWide ? 24 : 40, kConsumerRegisters = kWide ? 240 : 232;
-  static constexpr int kXBoxRows = kTileM / kClusterN;                         // one load each
-  static constexpr int kWBoxes = 2;                                            // loads of w per CTA and k block; a half tile (along N) needs one
+  static constexpr int kProducerRegisters = kHotOnly ? 40 : 40, kConsumerRegisters = kHotOnly ? 232 : 232;
+  static constexpr int kXBoxRows = kTileM / kClusterN;  // one load each
+  static constexpr int kWBoxes = 2;                     // loads of w per CTA and k block; a half tile (along N) needs one
   static constexpr int kWBoxRows = kTileN / kWBoxes / kClusterM;
   static constexpr int kXBytes = kTileM * kTileK, kWBytes = kTileN * kTileK, kStageBytes = kXBytes + kWBytes;
   static constexpr int kSlabs = kStages * kStageBytes;
@@ -62,8 +63,7 @@ struct Shape {
   static constexpr int kEmpty = kFull + kStages * 8;
   static constexpr int kSharedBytes = kEmpty + kStages * 8;
   static_assert(kSharedBytes <= 232448, "227 KiB per CTA");
-  static_assert(kTileK == 128 || kTileK == 64, "one swizzled row");
-  static_assert((kWBoxRows * kTileK) % (8 * kTileK) == 0 && kXBytes % 1024 == 0 && kStageBytes % 1024 == 0, "boxes start on a swizzle pattern");
+  static_assert(kWBoxRows % 8 == 0 && kXBytes % 1024 == 0 && kStageBytes % 1024 == 0, "boxes start on a swizzle pattern");
 };
 
 // A position in the ring of stages.
@@ -77,24 +77,19 @@ struct Ring {
       phase ^= 1;
     }
   }
-  __device__ __forceinline__ void skip(int blocks) {
-    const int position = stage + blocks;
-    phase ^= static_cast<std::uint32_t>(position / kStages) & 1;
-    stage = position % kStages;
+  // The position after `blocks` blocks from the start.
+  static __device__ __forceinline__ Ring after(std::uint32_t blocks) {
+    const std::uint32_t rounds = blocks / kStages;
+    return {static_cast<int>(blocks - rounds * kStages), rounds & 1};
   }
 };
-
-__device__ __forceinline__ std::uint64_t l2_policy(Keep keep) {
-  return keep == Keep::last ? cuda::l2_evict_last() : keep == Keep::first ? cuda::l2_evict_first() : cuda::l2_evict_normal();
-}
 
 // The producer: fills the ring with the k blocks of all items of this cluster, in order.
 template <class S>
 __device__ __forceinline__ void produce(const Params& p, std::uint32_t smem, int cluster, int clusters, int rank) {
   const int rank_m = rank % S::kClusterM;
   const int rank_n = rank / S::kClusterM;
-  const std::uint64_t x_policy = l2_policy(p.keep_x);
-  const std::uint64_t w_policy = l2_policy(p.keep_w);
+  const std::uint64_t keep = cuda::l2_evict_last();
   std::uint16_t along_n = 0;  // CTAs with the same rows of x
   for (int n = 0; n < S::kClusterN; ++n) along_n |= static_cast<std::uint16_t>(1 << (n * S::kClusterM + rank_m));
   const auto along_m = static_cast<std::uint16_t>(((1 << S::kClusterM) - 1) << (rank_n * S::kClusterM));  // CTAs with the same rows of w
@@ -109,24 +104,32 @@ __device__ __forceinline__ void produce(const Params& p, std::uint32_t smem, int
     int x_row = (tile.m_tile * S::kClusterM + rank_m) * S::kTileM + x_in_tile;
     const int w_in_tile = rank_m * boxes * S::kWBoxRows;
     const int w_row = (tile.n_tile * S::kClusterN + rank_n) * S::kTileN + (half ? tile.half * (S::kTileN / 2) : 0) + w_in_tile;
-    if (x_row >= group.m) x_row = 0;  // a tile wholly outside would be filled with zeros, which was seen to take twice as long as loading; nothing of it is stored
+    if (x_row >= group.m)
+      x_row = 0;  // a tile wholly outside would be filled with zeros, which was seen to take twice as long as loading; nothing of it is stored
     for (int block = 0; block < p.k_blocks; ++block) {
       const std::uint32_t full = smem + S::kFull + ring.stage * 8;
       const std::uint32_t x_tile = smem + ring.stage * S::kStageBytes;
       const std::uint32_t w_tile = x_tile + S::kXBytes;
       cuda::mbarrier_wait(smem + S::kEmpty + ring.stage * 8, ring.phase ^ 1);
       cuda::mbarrier_arrive_expect_tx(full, bytes);
+      const std::uint32_t x_part = x_tile + x_in_tile * kTileK;
       if constexpr (S::kClusterN > 1) {
-        cuda::tma_load_2d_multicast(x_tile + x_in_tile * S::kTileK, &group.x, block * S::kTileK, x_row, full, along_n, x_policy);
+        if (p.keep_x) {
+          cuda::tma_load_2d_multicast(x_part, &group.x, block * kTileK, x_row, full, along_n, keep);
+        } else {
+          cuda::tma_load_2d_multicast(x_part, &group.x, block * kTileK, x_row, full, along_n);
+        }
+      } else if (p.keep_x) {
+        cuda::tma_load_2d(x_part, &group.x, block * kTileK, x_row, full, keep);
       } else {
-        cuda::tma_load_2d(x_tile, &group.x, block * S::kTileK, x_row, full, x_policy);
+        cuda::tma_load_2d(x_part, &group.x, block * kTileK, x_row, full);
       }
       for (int box = 0; box < boxes; ++box) {
-        const std::uint32_t destination = w_tile + (w_in_tile + box * S::kWBoxRows) * S::kTileK;
+        const std::uint32_t destination = w_tile + (w_in_tile + box * S::kWBoxRows) * kTileK;
         if constexpr (S::kClusterM > 1) {
-          cuda::tma_load_2d_multicast(destination, &group.w, block * S::kTileK, w_row + box * S::kWBoxRows, full, along_m, w_policy);
+          cuda::tma_load_2d_multicast(destination, &group.w, block * kTileK, w_row + box * S::kWBoxRows, full, along_m);
         } else {
-          cuda::tma_load_2d(destination, &group.w, block * S::kTileK, w_row + box * S::kWBoxRows, full, w_policy);
+          cuda::tma_load_2d(destination, &group.w, block * kTileK, w_row + box * S::kWBoxRows, full);
         }
       }
       ring.advance();
@@ -134,19 +137,25 @@ __device__ __forceinline__ void produce(const Params& p, std::uint32_t smem, int
   }
 }
 
+__device__ __forceinline__ int thread_in_order() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // What a consumer keeps from tile to tile.
 template <class S>
 struct Consumer {
   std::uint32_t smem;  // shared address of the CTA's memory
-  int index;           // 0, 1
-  Ring<S::kStages> ring;
   int tells;           // the CTA whose empty barriers this thread arrives at; -1: none
   int stagger_after;   // k block of the first tile after which consumer 0 lets consumer 1 start; -1: not this consumer, or done
 
   using Sums = int[S::kBlocksM][S::kTileN / 2];
 
-  __device__ __forceinline__ int thread() const { return threadIdx.x % kWarpgroup; }
-  __device__ __forceinline__ int warp() const { return thread() / 32; }
+  // Read anew at every use: kept, they would be the registers that the accumulators lack.
+  static __device__ __forceinline__ int index() { return thread_in_order() / kWarpgroup - 1; }  // consumer 0, 1
+  static __device__ __forceinline__ int thread() { return thread_in_order() % kWarpgroup; }
+  static __device__ __forceinline__ int warp() { return thread() / 32; }
 
   // The CTA that this warp tells about free stages: first those along M, then the others along N; -1: none.
   static __device__ __forceinline__ int listener(int warp, int rank) {
@@ -167,21 +176,21 @@ struct Consumer {
   // Ping-pong: the turn goes to the other consumer once the last block has arrived, not sooner: a barrier's parity tells apart
   // neighbouring phases only, so a consumer must not wait for a stage before all earlier phases of it are known to be complete.
   template <int kN>
-  __device__ __forceinline__ void accumulate(Sums& acc, int k_blocks, bool pass_turn) {
-    if (S::kPingPong) cuda::named_barrier_sync(kBarrierTurn + index, kConsumers * kWarpgroup);
-    const std::uint32_t x_offset = S::kPingPong ? 0 : index * S::kConsumerRows * S::kTileK;
+  __device__ __forceinline__ void accumulate(Sums& acc, Ring<S::kStages> ring, int k_blocks, bool pass_turn) {
+    if (S::kPingPong) cuda::named_barrier_sync(kBarrierTurn + index(), kConsumers * kWarpgroup);
+    const std::uint32_t x_offset = S::kPingPong ? 0 : index() * S::kConsumerRows * kTileK;
     int previous = 0;
     for (int block = 0; block < k_blocks; ++block) {
       const std::uint32_t x_tile = smem + ring.stage * S::kStageBytes;
-      const std::uint64_t x = cuda::wgmma_descriptor<S::kTileK>(x_tile + x_offset);
-      const std::uint64_t w = cuda::wgmma_descriptor<S::kTileK>(x_tile + S::kXBytes);
+      const std::uint64_t x = cuda::wgmma_descriptor_128b(x_tile + x_offset);
+      const std::uint64_t w = cuda::wgmma_descriptor_128b(x_tile + S::kXBytes);
       cuda::mbarrier_wait(smem + S::kFull + ring.stage * 8, ring.phase);
       cuda::wgmma_fence();
 #pragma unroll
-      for (int k = 0; k < S::kTileK / 32; ++k) {
+      for (int k = 0; k < kTileK / 32; ++k) {
 #pragma unroll
         for (int i = 0; i < S::kBlocksM; ++i) {
-          cuda::wgmma_m64k32_s8<kN>(acc[i], x + (i * 64 * S::kTileK + k * 32) / 16, w + k * 32 / 16, block > 0 || k > 0);
+          cuda::wgmma_m64k32_s8<kN>(acc[i], x + (i * 64 * kTileK + k * 32) / 16, w + k * 32 / 16, block > 0 || k > 0);
         }
       }
       cuda::wgmma_commit();
@@ -189,10 +198,10 @@ struct Consumer {
       if (block > 0) release(previous);
       previous = ring.stage;
       ring.advance();
-      if (block == stagger_after) cuda::named_barrier_arrive(kBarrierStagger, kConsumers * kWarpgroup);
+      if (!S::kPingPong && block == stagger_after) cuda::named_barrier_arrive(kBarrierStagger, kConsumers * kWarpgroup);
     }
-    stagger_after = -1;
-    if (S::kPingPong && pass_turn) cuda::named_barrier_arrive(kBarrierTurn + 1 - index, kConsumers * kWarpgroup);
+    if (!S::kPingPong) stagger_after = -1;
+    if (S::kPingPong && pass_turn) cuda::named_barrier_arrive(kBarrierTurn + 1 - index(), kConsumers * kWarpgroup);
     cuda::wgmma_wait<0>();
     release(previous);
   }
@@ -215,47 +224,37 @@ struct Consumer {
   }
   template <int kN>
   __device__ __forceinline__ std::uint32_t share_scales(const WScales<kN>& scales) const {
-    const std::uint32_t shared = smem + S::kScales + index * S::kTileN * 4;
-    cuda::named_barrier_sync(kBarrierConsumer + index, kWarpgroup);  // all warps have read the previous tile's scales
+    const std::uint32_t shared = smem + S::kScales + index() * S::kTileN * 4;
+    cuda::named_barrier_sync(kBarrierConsumer + index(), kWarpgroup);  // all warps have read the previous tile's scales
 #pragma unroll
     for (int i = 0; i < WScales<kN>::kPerThread; ++i) {
-      if (kN % kWarpgroup == 0 || i * kWarpgroup + thread() < kN) cuda::store_shared_4b(shared + (i * kWarpgroup + thread()) * 4, __float_as_uint(scales.value[i]));
+      if (kN % kWarpgroup == 0 || i * kWarpgroup + thread() < kN)
+        cuda::store_shared_4b(shared + (i * kWarpgroup + thread()) * 4, __float_as_uint(scales.value[i]));
     }
-    cuda::named_barrier_sync(kBarrierConsumer + index, kWarpgroup);
+    cuda::named_barrier_sync(kBarrierConsumer + index(), kWarpgroup);
     return shared;
   }
 
   template <int kN>
-  __device__ __forceinline__ void run_tile(Sums& acc, const Params& p, const Group& group, int tile_row, int col0, bool pass_turn) {
-    const int row0 = tile_row + (S::kPingPong ? 0 : index * S::kConsumerRows) + warp() * kSlabRows;  // this warp's rows of block 0
-    const int slab = S::kSlabs + (index * 4 + warp()) * S::kSlabBytes;
-    WScales<kN> w_scales;
-    float x_scale[S::kBlocksM][2];
-    if (p.direct) {
-      w_scales = fetch_scales<kN>(p, group, col0);
+  __device__ __forceinline__ void run_tile(Sums& acc, const Params& p, const Group& group, Ring<S::kStages> ring, int tile_row, int col0, bool pass_turn) {
+    const int row0 = tile_row + (S::kPingPong ? 0 : index() * S::kConsumerRows) + warp() * kSlabRows;  // this warp's rows of block 0
+    const std::uint32_t slab = smem + S::kSlabs + (index() * 4 + warp()) * kSlabBytes;
+    if (!S::kHotOnly && !p.direct) {
+      accumulate<kN>(acc, ring, p.k_blocks, pass_turn);
 #pragma unroll
-      for (int i = 0; i < S::kBlocksM; ++i) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const int row = row0 + i * 64 + h * 8 + (threadIdx.x % 32) / 4;
-          x_scale[i][h] = row < group.m ? __ldg(group.x_scale + row) : 0.0f;
-        }
-      }
-    }
-    accumulate<kN>(acc, p.k_blocks, pass_turn);
-    if (!p.direct) {
-#pragma unroll
-      for (int i = 0; i < S::kBlocksM; ++i) store_general<kN, S::kSlabBytes>(acc[i], p, group, row0 + i * 64, col0, smem + slab);
+      for (int i = 0; i < S::kBlocksM; ++i) store_general<kN>(acc[i], p, group, row0 + i * 64, col0, slab);
       return;
     }
+    const WScales<kN> w_scales = fetch_scales<kN>(p, group, col0);
+    accumulate<kN>(acc, ring, p.k_blocks, pass_turn);
     const std::uint32_t w_scale = share_scales<kN>(w_scales);
 #pragma unroll
     for (int i = 0; i < S::kBlocksM; ++i) {
       if (row0 + i * 64 >= group.m) continue;
-      if (group.bias != nullptr) {
-        store_direct<kN, S::kSlabBytes, true>(acc[i], p, group, row0 + i * 64, col0, x_scale[i], w_scale, smem + slab);
+      if (!S::kHotOnly && group.bias != nullptr) {
+        store_direct<kN, true>(acc[i], p, group, row0 + i * 64, col0, w_scale, slab);
       } else {
-        store_direct<kN, S::kSlabBytes, false>(acc[i], p, group, row0 + i * 64, col0, x_scale[i], w_scale, smem + slab);
+        store_direct<kN, false>(acc[i], p, group, row0 + i * 64, col0, w_scale, slab);
       }
     }
   }
@@ -263,25 +262,24 @@ struct Consumer {
   __device__ __forceinline__ void run(const Params& p, int cluster, int clusters, int rank) {
     const int rank_m = rank % S::kClusterM;
     const int rank_n = rank / S::kClusterM;
-    if (!S::kPingPong && index == 1 && p.stagger > 0 && cluster < p.order.items) cuda::named_barrier_sync(kBarrierStagger, kConsumers * kWarpgroup);
-    if (S::kPingPong && index == 1) cuda::named_barrier_arrive(kBarrierTurn, kConsumers * kWarpgroup);  // consumer 0 begins
+    if (!S::kPingPong && index() == 1 && p.stagger > 0 && cluster < p.order.items) cuda::named_barrier_sync(kBarrierStagger, kConsumers * kWarpgroup);
+    if (S::kPingPong && index() == 1) cuda::named_barrier_arrive(kBarrierTurn, kConsumers * kWarpgroup);  // consumer 0 begins
     // One array for whole and half tiles, and for all tiles: wgmma reads what it overwrites, as far as the compiler knows, so two would both stay live.
     Sums acc;
-    int turn = 0;
-    for (int item = cluster; item < p.order.items; item += clusters) {
-      if (S::kPingPong && (turn++ % kConsumers) != index) {
-        ring.skip(p.k_blocks);
-        continue;
-      }
+    // Ping-pong: consumer 1 begins with the cluster's second item, and each leaves out the other's.
+    for (int turn = S::kPingPong ? index() : 0;; turn += S::kPingPong ? kConsumers : 1) {
+      const int item = cluster + turn * clusters;
+      if (item >= p.order.items) break;
+      const Ring<S::kStages> ring = Ring<S::kStages>::after(static_cast<std::uint32_t>(turn) * p.k_blocks);
       const Tile tile = tile_of_item(p.order, item);
       const Group& group = p.group[tile.group];
       const int row = (tile.m_tile * S::kClusterM + rank_m) * S::kTileM;
       const int column = (tile.n_tile * S::kClusterN + rank_n) * S::kTileN;
       const bool pass_turn = item + clusters < p.order.items;
       if (tile.half >= 0) {
-        run_tile<S::kTileN / 2>(acc, p, group, row, column + tile.half * (S::kTileN / 2), pass_turn);
+        run_tile<S::kTileN / 2>(acc, p, group, ring, row, column + tile.half * (S::kTileN / 2), pass_turn);
       } else {
-        run_tile<S::kTileN>(acc, p, group, row, column, pass_turn);
+        run_tile<S::kTileN>(acc, p, group, ring, row, column, pass_turn);
       }
     }
   }
@@ -292,7 +290,7 @@ __global__ void __launch_bounds__(kThreads, 1) gemm_w8a8_sm90(const __grid_const
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) std::uint8_t memory[];
   const std::uint32_t smem = cuda::shared_address(memory);
-  const int role = __shfl_sync(0xFFFFFFFF, threadIdx.x / kWarpgroup, 0);  // one value per warp, and the compiler knows it
+  const int role = threadIdx.x / kWarpgroup;
   const int rank = S::kCluster > 1 ? static_cast<int>(cuda::cluster_rank()) : 0;
   const int cluster = blockIdx.x / S::kCluster;
   const int clusters = gridDim.x / S::kCluster;
@@ -316,7 +314,7 @@ __global__ void __launch_bounds__(kThreads, 1) gemm_w8a8_sm90(const __grid_const
   } else {
     cuda::setmaxnreg_inc<S::kConsumerRegisters>();
     const int tells = threadIdx.x % 32 == 0 ? Consumer<S>::listener(threadIdx.x % kWarpgroup / 32, rank) : -1;
-    Consumer<S> consumer{smem, role - 1, {}, tells, -1};
+    Consumer<S> consumer{smem, tells, -1};
     if (!S::kPingPong && role == 1 && p.stagger > 0) consumer.stagger_after = min(p.stagger, p.k_blocks) - 1;
     consumer.run(p, cluster, clusters, rank);
   }

@@ -9,6 +9,7 @@
 
 #include "octavo/error.h"
 #include "ops/linear/device/gemm_w8a8_sm90.cuh"
+#include "ops/linear/gemm_launch.h"
 #include "ops/linear/gemm_problem.h"
 
 namespace octavo::sm90 {
@@ -17,42 +18,44 @@ namespace octavo::sm90 {
 struct Options {
   bool halve_last_wave = true;
   int stagger = 2;
-  Keep keep_x = Keep::normal, keep_w = Keep::normal;
+  bool keep_x = false;
   CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
 };
 
-inline void check(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  (void)cudaGetLastError();
-  throw DeviceError(std::string("linear w8a8 sm90: ") + what + ": " + cudaGetErrorString(status) + "; run under compute-sanitizer to find the first fault");
+// Rows of y are made of whole, aligned 16-byte groups, and the epilogue is the hot one.
+inline bool is_direct(const GemmProblem& problem) {
+  if (problem.out != DType::bf16 || problem.epilogue != GemmEpilogue::plain || problem.n % 8 != 0) return false;
+  for (int g = 0; g < problem.groups; ++g) {
+    if (!gemm::aligned_16(problem.group[g].y) || problem.group[g].y_stride % 8 != 0) return false;
+  }
+  return true;
 }
 
-inline bool multiple_of_16(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
-
-// The copy engine wants rows of x and w on 16-byte addresses; everything else is handled.
-inline bool accepts(const GemmProblem& problem) {
-  if (problem.n <= 0 || problem.n > (std::int64_t{1} << 30) || problem.k <= 0 || problem.groups < 1 || problem.groups > kMaxGroups) return false;
-  const bool known_out = problem.out == DType::bf16 || problem.out == DType::f16 || problem.out == DType::f32 || problem.out == DType::s32;
-  if (!known_out || (problem.out == DType::s32 && problem.epilogue != GemmEpilogue::plain)) return false;
-  if (problem.epilogue == GemmEpilogue::silu_mul && problem.n % 2 != 0) return false;
+// The copy engine wants rows of x and w on 16-byte addresses, whatever K is; shapes without registers to spare want the hot epilogue.
+template <class S>
+bool accepts(const GemmProblem& problem) {
+  if (!gemm::sizes_fit(problem, S::kTileM, S::kTileN) || (S::kHotOnly && !is_direct(problem))) return false;
   for (int g = 0; g < problem.groups; ++g) {
     const GemmOperands& o = problem.group[g];
-    if (o.m > (std::int64_t{1} << 30)) return false;
-    if (!multiple_of_16(o.x) || !multiple_of_16(o.w) || o.x_stride % 16 != 0 || o.w_stride % 16 != 0) return false;
+    if (o.m == 0) continue;
+    if (!gemm::aligned_16(o.x) || !gemm::aligned_16(o.w) || o.x_stride % 16 != 0 || o.w_stride % 16 != 0) return false;
+    if (S::kHotOnly && o.bias != nullptr) return false;
   }
   return true;
 }
 
 // A map of a row-major matrix that is read or written in boxes of box_rows × box_columns. Costs the host well under a microsecond.
-inline CUtensorMap tensor_map(CUtensorMapDataType type, int element_bytes, const void* data, std::int64_t rows, std::int64_t columns, std::int64_t stride, int box_rows,
-                              int box_columns, CUtensorMapL2promotion promotion) {
+inline CUtensorMap tensor_map(CUtensorMapDataType type, int element_bytes, const void* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
+                              int box_rows, int box_columns, CUtensorMapL2promotion promotion) {
   // The driver's function is looked up at run time: the program must start without a driver.
   using Encode = decltype(&cuTensorMapEncodeTiled);
   static const Encode encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
-    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found), "look up cuTensorMapEncodeTiled");
-    if (found != cudaDriverEntryPointSuccess) throw Unsupported("linear w8a8 sm90: this driver has no tensor maps (cuTensorMapEncodeTiled); it must be 12.0 or newer");
+    cuda_check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found),
+               "linear w8a8 sm90: look up cuTensorMapEncodeTiled");
+    if (found != cudaDriverEntryPointSuccess)
+      throw Unsupported("linear w8a8 sm90: this driver has no tensor maps (cuTensorMapEncodeTiled); it must be 12.0 or newer");
     return reinterpret_cast<Encode>(function);
   }();
   CUtensorMap map{};
@@ -61,8 +64,8 @@ inline CUtensorMap tensor_map(CUtensorMapDataType type, int element_bytes, const
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(box_columns), static_cast<cuuint32_t>(box_rows)};
   const cuuint32_t element_strides[2] = {1, 1};
   const CUtensorMapSwizzle swizzle = box_columns * element_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
-  const CUresult status = encode(&map, type, 2, const_cast<void*>(data), sizes, strides, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, promotion,
-                                 CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult status = encode(&map, type, 2, const_cast<void*>(data), sizes, strides, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                                 promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) {
     throw DeviceError("linear w8a8 sm90: tensor map of [" + std::to_string(rows) + ", " + std::to_string(columns) + "], row stride " + std::to_string(stride) +
                       ": driver status " + std::to_string(static_cast<int>(status)) + "; pass rows on 16-byte addresses");
@@ -89,16 +92,18 @@ int max_clusters() {
   constexpr int kMaxDevices = 64;
   static std::atomic<int> known[kMaxDevices];
   int device = 0;
-  check(cudaGetDevice(&device), "current device");
+  cuda_check(cudaGetDevice(&device), "linear w8a8 sm90: current device");
   int clusters = device < kMaxDevices ? known[device].load(std::memory_order_acquire) : 0;
   if (clusters > 0) return clusters;
-  check(cudaFuncSetAttribute(gemm_w8a8_sm90<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes), "raise the shared memory limit");
+  cuda_check(cudaFuncSetAttribute(gemm_w8a8_sm90<S>, cudaFuncAttributeMaxDynamicSharedMemorySize, S::kSharedBytes),
+             "linear w8a8 sm90: raise the shared memory limit");
   int multiprocessors = 0;
-  check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "multiprocessor count");
+  cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "linear w8a8 sm90: multiprocessor count");
   cudaLaunchAttribute attribute{};
   const cudaLaunchConfig_t config = launch_config<S>(multiprocessors / S::kCluster, attribute);
-  check(cudaOccupancyMaxActiveClusters(&clusters, gemm_w8a8_sm90<S>, &config), "cluster occupancy");
-  if (clusters < 1) throw DeviceError("linear w8a8 sm90: no cluster of " + std::to_string(S::kCluster) + " CTAs fits this device now; another kernel must be chosen");
+  cuda_check(cudaOccupancyMaxActiveClusters(&clusters, gemm_w8a8_sm90<S>, &config), "linear w8a8 sm90: cluster occupancy");
+  if (clusters < 1)
+    throw DeviceError("linear w8a8 sm90: no cluster of " + std::to_string(S::kCluster) + " CTAs fits this device now; another kernel must be chosen");
   if (device < kMaxDevices) known[device].store(clusters, std::memory_order_release);
   return clusters;
 }
@@ -108,13 +113,15 @@ Group make_group(const GemmProblem& problem, const GemmOperands& o, const Option
   Group group{};
   // A stride is meaningless for a single row; the map still wants one of at least a row.
   const auto stride = [](std::int64_t given, std::int64_t row, std::int64_t rows) { return rows == 1 && given < row ? (row + 15) / 16 * 16 : given; };
-  group.x = tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, o.x, o.m, problem.k, stride(o.x_stride, problem.k, o.m), S::kXBoxRows, S::kTileK, options.promotion);
-  group.w = tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, o.w, problem.n, problem.k, stride(o.w_stride, problem.k, problem.n), S::kWBoxRows, S::kTileK, options.promotion);
+  group.x = tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, o.x, o.m, problem.k, stride(o.x_stride, problem.k, o.m), S::kXBoxRows, kTileK, options.promotion);
+  group.w = tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, o.w, problem.n, problem.k, stride(o.w_stride, problem.k, problem.n), S::kWBoxRows, kTileK,
+                       options.promotion);
   group.x_scale = o.x_scale;
   group.w_scale = o.w_scale;
   group.bias = o.bias;
-  group.mod_gate = o.mod_gate;
-  group.residual = o.residual;
+  const bool tail = problem.epilogue == GemmEpilogue::gated_residual;
+  group.mod_gate = tail ? o.mod_gate : nullptr;
+  group.residual = tail ? o.residual : nullptr;
   group.y_data = o.y;
   group.residual_stride = o.residual_stride;
   group.y_stride = o.y_stride;
@@ -126,23 +133,21 @@ template <class S>
 void launch(const GemmProblem& problem, int raster_group, const Options& options, cudaStream_t stream) {
   Params p{};
   p.n = static_cast<int>(problem.n);
-  p.k_blocks = static_cast<int>((problem.k + S::kTileK - 1) / S::kTileK);
-  p.out = problem.out == DType::bf16 ? Out::bf16 : problem.out == DType::f16 ? Out::f16 : problem.out == DType::f32 ? Out::f32 : Out::s32;
-  p.finish = problem.epilogue == GemmEpilogue::plain ? Finish::plain : problem.epilogue == GemmEpilogue::silu_mul ? Finish::silu_mul : Finish::gated_residual;
+  p.k_blocks = static_cast<int>((problem.k + kTileK - 1) / kTileK);
+  p.out = gemm::out_of(problem.out);
+  p.finish = gemm::finish_of(problem.epilogue);
   p.stagger = S::kPingPong ? 0 : options.stagger;
-  p.keep_x = options.keep_x, p.keep_w = options.keep_w;
+  p.keep_x = options.keep_x;
 
-  const int out_bytes = problem.out == DType::bf16 || problem.out == DType::f16 ? 2 : 4;
-  p.direct = p.out == Out::bf16 && p.finish == Finish::plain && p.n % 8 == 0;
+  p.direct = is_direct(problem);
   p.vector_y = p.vector_residual = true;
   for (int g = 0; g < problem.groups; ++g) {
     const GemmOperands& o = problem.group[g];
-    const auto aligned = [&](const void* data, std::int64_t stride) {
-      return reinterpret_cast<std::uintptr_t>(data) % (2 * out_bytes) == 0 && stride % 2 == 0;
+    const auto pairs = [&](const void* data, std::int64_t stride) {
+      return reinterpret_cast<std::uintptr_t>(data) % (2 * bytes_of(problem.out)) == 0 && stride % 2 == 0;
     };
-    p.direct = p.direct && multiple_of_16(o.y) && o.y_stride % 8 == 0;
-    p.vector_y = p.vector_y && aligned(o.y, o.y_stride);
-    p.vector_residual = p.vector_residual && aligned(o.residual, o.residual_stride);
+    p.vector_y = p.vector_y && pairs(o.y, o.y_stride);
+    p.vector_residual = p.vector_residual && pairs(o.residual, o.residual_stride);
   }
 
   int used = 0;  // groups without rows are left out
@@ -163,7 +168,7 @@ void launch(const GemmProblem& problem, int raster_group, const Options& options
   cudaLaunchAttribute attribute{};
   cudaLaunchConfig_t config = launch_config<S>(clusters, attribute);
   config.stream = stream;
-  check(cudaLaunchKernelEx(&config, gemm_w8a8_sm90<S>, p), "launch");
+  cuda_check(cudaLaunchKernelEx(&config, gemm_w8a8_sm90<S>, p), "linear w8a8 sm90: launch");
 }
 
 }  // namespace octavo::sm90
