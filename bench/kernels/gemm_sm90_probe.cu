@@ -21,7 +21,7 @@
 
 #include "cublaslt_peers.h"
 #include "gemm_peer.h"
-#include "ops/linear/device/launch_sm90.cuh"
+#include "ops/linear/gemm_w8a8_sm90_launch.cuh"
 
 namespace octavo {
 

@@ -1,6 +1,6 @@
 // The wgmma kernels of Hopper. Measured beside CUTLASS 3 and cuBLASLt: bench/results/README.md, bench/kernels/gemm_sm90_probe.cu.
 #include "ops/linear/catalog.h"
-#include "ops/linear/device/launch_sm90.cuh"
+#include "ops/linear/gemm_w8a8_sm90_launch.cuh"
 
 namespace octavo {
 namespace {
