@@ -4,7 +4,8 @@
 //   octavo::Request request{.prompt = "three orange stars in a row on a blue background"};
 //   for (const octavo::Image& image : engine.generate(request)) octavo::save_png(image, "stars.png");
 //
-// An Engine serves one call at a time; use one per thread. Only exceptions of error.h leave these functions.
+// An Engine serves one call at a time; use one per thread. Only exceptions of error.h leave these functions,
+// and what your own callbacks throw.
 #pragma once
 
 #include <functional>

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <exception>
+#include <filesystem>
 #include <new>
-#include <optional>
+#include <utility>
 
 #include "api/resources.h"
 #include "base/clock.h"
@@ -17,6 +18,20 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
+// What a caller's own function threw, on its way back to the caller through code that translates exceptions.
+struct CallbackFailure {
+  std::exception_ptr failure;
+};
+
+template <class Function, class... Args>
+auto call_back(const Function& function, Args&&... args) {
+  try {
+    return function(std::forward<Args>(args)...);
+  } catch (...) {
+    throw CallbackFailure{std::current_exception()};
+  }
+}
+
 // Carries messages of the house to the caller's functions and stamps them with the time since their part began.
 class CallbackObserver final : public Observer {
  public:
@@ -28,12 +43,13 @@ class CallbackObserver final : public Observer {
       picture_ = picture;
       clock_ = {};
     }
-    if (callbacks_.progress) callbacks_.progress({.part = part_, .picture = picture, .step = step, .steps = steps, .seconds = clock_.seconds()});
+    if (callbacks_.progress)
+      call_back(callbacks_.progress, Progress{.part = part_, .picture = picture, .step = step, .steps = steps, .seconds = clock_.seconds()});
   }
   void on_advisory(std::string_view line) override {
-    if (callbacks_.advisory) callbacks_.advisory(std::string(line));
+    if (callbacks_.advisory) call_back(callbacks_.advisory, std::string(line));
   }
-  bool cancelled() override { return callbacks_.cancelled && callbacks_.cancelled(); }
+  bool cancelled() override { return callbacks_.cancelled && call_back(callbacks_.cancelled); }
 
  private:
   const Callbacks& callbacks_;
@@ -47,10 +63,16 @@ template <class Body>
 auto translated(Body&& body) {
   try {
     return body();
+  } catch (const CallbackFailure& own) {
+    std::rethrow_exception(own.failure);
+  } catch (const Error&) {
+    throw;
   } catch (const std::bad_alloc&) {
     throw OutOfMemory("octavo: an allocation failed; use a smaller --width and --height or close other programs");
   } catch (const std::filesystem::filesystem_error& failure) {
     throw InvalidArgument(fmt::format("file: {}; check the path and its permissions", failure.what()));
+  } catch (const std::exception& failure) {
+    throw InternalError(fmt::format("octavo {}: {}; please report this with the request", version(), failure.what()));
   }
 }
 
@@ -96,7 +118,7 @@ struct Engine::Impl {
   RequestPlan plan(const Request& request, const Callbacks& callbacks) const {
     RequestPlan plan = pipeline.plan(request);
     if (callbacks.advisory) {
-      for (const std::string& line : plan.advisories) callbacks.advisory(line);
+      for (const std::string& line : plan.advisories) call_back(callbacks.advisory, line);
     }
     return plan;
   }
@@ -121,7 +143,10 @@ void Engine::load(const Callbacks& callbacks) {
 
 std::vector<Image> Engine::generate(const Request& request, const Callbacks& callbacks) {
   CallbackObserver observer(callbacks);
-  return translated([&] { return impl_->pipeline.run(impl_->plan(request, callbacks), observer, callbacks.picture); });
+  const auto finished = [&](const Image& image) {
+    if (callbacks.picture) call_back(callbacks.picture, image);
+  };
+  return translated([&] { return impl_->pipeline.run(impl_->plan(request, callbacks), observer, finished); });
 }
 
 }  // namespace octavo

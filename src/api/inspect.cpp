@@ -30,7 +30,7 @@ Json to_json(const InventoryComponent& component) {
   for (const InventoryRow& row : component.rows) {
     rows.push_back({{"what", row.what}, {"tensors", row.tensors}, {"stored", row.stored}, {"bytes", row.bytes}, {"loaded_as", row.loaded_as}});
   }
-  return {{"name", component.name}, {"kind", component.kind}, {"files", component.files}, {"weights", rows}};
+  return {{"name", component.name}, {"kind", component.kind}, {"files", component.files}, {"weights", rows}, {"remarks", component.remarks}};
 }
 
 std::string components_text(const std::vector<InventoryComponent>& components) {
@@ -44,6 +44,7 @@ std::string components_text(const std::vector<InventoryComponent>& components) {
       tensors += row.tensors;
       bytes += row.bytes;
     }
+    for (const std::string& remark : component.remarks) text += fmt::format("  note: {}\n", remark);
   }
   return text + fmt::format("total: {} tensors, {} ({} bytes)\n", tensors, human(bytes), bytes);
 }
@@ -59,19 +60,21 @@ std::string describe_components(const std::string& path, const std::string& fami
 }
 
 std::string describe_weights(const std::string& path, Format format) {
-  const std::vector<InventoryTensor> tensors = list_tensors(path);
+  std::string container;
+  const std::vector<InventoryTensor> tensors = list_tensors(path, &container);
   std::int64_t bytes = 0;
   for (const InventoryTensor& tensor : tensors) bytes += tensor.bytes;
   if (format == Format::text) {
-    std::string text = fmt::format("{}: safetensors, {} tensors, {}\n", path, tensors.size(), human(bytes));
+    std::string text = fmt::format("{}: {}, {} tensors, {}\n", path, container, tensors.size(), human(bytes));
     for (const InventoryTensor& tensor : tensors)
-      text += fmt::format("  {:<8} {:<20} {:>11}  {}\n", tensor.dtype, tensor.shape, human(tensor.bytes), tensor.name);
+      text += fmt::format("  {:<8} {:<20} {:>11}  {}{}\n", tensor.dtype, tensor.shape, human(tensor.bytes), tensor.name,
+                          tensor.role.empty() ? "" : fmt::format("  ({})", tensor.role));
     return text;
   }
   Json list = Json::array();
   for (const InventoryTensor& tensor : tensors)
-    list.push_back({{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", Json::parse(tensor.shape)}, {"bytes", tensor.bytes}});
-  return Json{{"path", path}, {"kind", "safetensors"}, {"bytes", bytes}, {"tensors", list}}.dump(2) + "\n";
+    list.push_back({{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", Json::parse(tensor.shape)}, {"bytes", tensor.bytes}, {"role", tensor.role}});
+  return Json{{"path", path}, {"kind", container}, {"bytes", bytes}, {"tensors", list}}.dump(2) + "\n";
 }
 
 std::string describe_picture(const std::string& path, Format format) {

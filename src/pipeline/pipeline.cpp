@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/files.h"
 #include "io/safetensors.h"
 #include "models/flux2_vae/vae.h"
 #include "models/ideogram4/dit.h"
@@ -18,6 +19,7 @@
 #include "pipeline/noise.h"
 #include "pipeline/pixels.h"
 #include "text/tokenizer.h"
+#include "weights/weight_store.h"
 
 namespace octavo {
 namespace {
@@ -152,7 +154,8 @@ MemoryQuestion Pipeline::Impl::memory_question(const RequestPlan& plan, std::int
                           .batch = double(plan.request.batch),
                           .keeps_dump = plan.request.dump_path.has_value()};
   if (options.precision.weight.is_quantized() && !cond) {
-    for (const ideogram4::Config* config : {&cond_config, &uncond_config}) {
+    for (const auto& [name, config] : {std::pair{"transformer", &cond_config}, std::pair{"unconditional_transformer", &uncond_config}}) {
+      if (WeightStore(index.component(name), name).has_int8()) continue;  // used as stored, without a copy
       question.quantized_weights_bytes += double(config->layers) * config->hidden() * (4.0 * config->hidden() + 3.0 * config->intermediate);
     }
   }
@@ -265,7 +268,10 @@ std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, co
   if (request.noise) given_noise = read_noise(*request.noise, request.batch, tokens, channels);
   require_memory(estimate_memory(self.memory_question(plan, std::int64_t(ids.size()))), available_memory());
   std::optional<Dump> dump;
-  if (request.dump_path) dump.emplace(*request.steps, request.batch, tokens, channels, *request.height, *request.width);
+  if (request.dump_path) {
+    const AtomicFile probe(*request.dump_path);  // proves that it can be written
+    dump.emplace(*request.steps, request.batch, tokens, channels, *request.height, *request.width);
+  }
 
   self.load(observer);
   ExecContext ctx = self.context(observer);

@@ -68,6 +68,12 @@ void check_prompt(const std::string& prompt) {
   refuse(fmt::format("the prompt has {} at byte {} (0x{:02x}); give it as UTF-8 text", byte == 0 ? "a NUL" : "invalid UTF-8", bad, byte));
 }
 
+void advise_defaults(const Request& request, const GenerationDefaults& defaults, std::vector<std::string>& lines) {
+  const bool says_nothing = !defaults.width && !defaults.height && !defaults.steps && defaults.guidance.empty() && !defaults.mu && !defaults.std_dev;
+  if (!says_nothing || request.preset || request.steps) return;
+  lines.push_back(fmt::format("the model's folder has no generation_defaults; drawing with preset {}", kDefaultPreset.name));
+}
+
 // One line at most: everything that makes the size unusual.
 void advise_size(const Request& request, const GenerationDefaults& defaults, std::vector<std::string>& lines) {
   const int width = *request.width;
@@ -123,6 +129,7 @@ RequestPlan plan_request(const Request& request, const GenerationDefaults& defau
   }
 
   plan.schedule = make_schedule(*full.steps, *full.mu, *full.std_dev, *full.width, *full.height, full.schedule_end);
+  advise_defaults(request, defaults, plan.advisories);
   advise_size(full, defaults, plan.advisories);
   advise_prompt(full.prompt, plan.advisories);
   return plan;

@@ -118,8 +118,14 @@ TEST(RequestPlan, an_unusual_size_is_one_advisory_line) {
 }
 
 TEST(RequestPlan, plain_text_is_one_advisory_line) {
-  EXPECT_THAT(plan_of({.prompt = "a cat"}).advisories, ElementsAre(HasSubstr("plain text")));
-  EXPECT_THAT(plan_of({.prompt = ""}).advisories, ElementsAre(HasSubstr("plain text")));
+  EXPECT_THAT(plan_of({.prompt = "a cat"}, demo_defaults()).advisories, ElementsAre(HasSubstr("plain text")));
+  EXPECT_THAT(plan_of({.prompt = ""}, demo_defaults()).advisories, ElementsAre(HasSubstr("plain text")));
+}
+
+TEST(RequestPlan, a_model_without_defaults_says_what_it_falls_back_to) {
+  EXPECT_THAT(plan_of({}).advisories, testing::Contains(AllOf(HasSubstr("generation_defaults"), HasSubstr("default-20"))));
+  EXPECT_THAT(plan_of({.preset = "turbo-12"}).advisories, testing::Not(testing::Contains(HasSubstr("generation_defaults"))));
+  EXPECT_THAT(plan_of({}, {.mu = 0.1}).advisories, testing::Not(testing::Contains(HasSubstr("generation_defaults"))));
 }
 
 TEST(RequestPlan, findings_about_a_caption_are_advisories) {
