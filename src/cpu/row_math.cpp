@@ -98,8 +98,14 @@ float max_of(const float* x, std::int64_t count) {
   for (; k + kWide <= count; k += kWide) {
     for (int i = 0; i < kWide; ++i) lane[i] = lane[i] < x[k + i] ? x[k + i] : lane[i];
   }
+  for (; k + kLanes <= count; k += kLanes) {
+    for (int i = 0; i < kLanes; ++i) lane[i] = lane[i] < x[k + i] ? x[k + i] : lane[i];
+  }
   for (int i = 0; k + i < count; ++i) lane[i] = lane[i] < x[k + i] ? x[k + i] : lane[i];
-  return *std::max_element(lane, lane + kWide);
+  for (int width = kWide / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lane[i] = lane[i] < lane[i + width] ? lane[i + width] : lane[i];
+  }
+  return lane[0];
 }
 
 OCTAVO_CPU_CLONES

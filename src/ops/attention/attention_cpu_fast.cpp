@@ -3,6 +3,7 @@
 // Every element is one chain in key order, so a row of y depends on its query alone.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/checked_math.h"
 #include "cpu/convert.h"
@@ -113,18 +114,22 @@ class Attention {
     float totals[kTilesPerBlock * kMaxTileRows];
     load(q_, first, rows, head * head_dim_, queries);
     multiply_keys(queries, rows, args_.causal ? first + rows : keys_, tiles, keys, scores);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      float* p = scores + row * score_stride();
-      const std::int64_t seen = args_.causal ? first + row + 1 : keys_;
-      cpu::scale(p, seen, args_.softmax_scale);
-      totals[row] = cpu::exp_and_sum(p, seen, cpu::max_of(p, seen));
-    }
+    for (std::int64_t row = 0; row < rows; ++row) totals[row] = softmax(scores + row * score_stride(), args_.causal ? first + row + 1 : keys_);
     multiply_values(scores, rows, first, tiles, values, sums);
     for (std::int64_t row = 0; row < rows; ++row) {
       float* out = sums + row * out_stride();
       for (std::int64_t d = 0; d < head_dim_; ++d) out[d] /= totals[row];
       cpu::store_floats(out, head_dim_, y_.dtype, static_cast<std::byte*>(y_.row_bytes(first + row)) + std::size_t(head * head_dim_) * bytes_of(y_.dtype));
     }
+  }
+
+  // p = e^(softmax_scale p - max); returns the sum. Runs to a whole register over scores of -infinity, which add 0: a tail element by element
+  // cost as much as the row of a short sequence.
+  float softmax(float* p, std::int64_t seen) const {
+    const std::int64_t whole = std::min(round_up(seen, 16), score_stride());
+    cpu::scale(p, seen, args_.softmax_scale);
+    std::fill(p + seen, p + whole, -std::numeric_limits<float>::infinity());
+    return cpu::exp_and_sum(p, whole, cpu::max_of(p, whole));
   }
 
   // scores[row, j] = q[row] · k[j] for j < limit (rounded up to whole panels).
