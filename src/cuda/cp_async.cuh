@@ -5,17 +5,16 @@
 
 namespace octavo::cuda {
 
-// Copies 16 bytes if `valid`, else writes 16 zeros and reads nothing. Bypasses L1 (.cg). The third operand is cp.async's ignore-src.
-__device__ __forceinline__ void cp_async_16b_or_zero(std::uint32_t to, const void* from, bool valid) {
-  asm volatile("{\n .reg .pred zero;\n setp.eq.s32 zero, %2, 0;\n cp.async.cg.shared.global.L2::128B [%0], [%1], 16, zero;\n}" ::"r"(to), "l"(from),
-               "r"(int(valid))
+// Copies 16 bytes if `valid` is not 0, else writes 16 zeros and reads nothing. Bypasses L1 (.cg). The third operand is cp.async's ignore-src.
+__device__ __forceinline__ void cp_async_16b_or_zero(std::uint32_t to, const void* from, std::uint32_t valid) {
+  asm volatile("{\n .reg .pred zero;\n setp.eq.u32 zero, %2, 0;\n cp.async.cg.shared.global.L2::128B [%0], [%1], 16, zero;\n}" ::"r"(to), "l"(from), "r"(valid)
                : "memory");
 }
 
 // The same for 4 bytes, by way of L1 (.ca is the only form).
-__device__ __forceinline__ void cp_async_4b_or_zero(std::uint32_t to, const void* from, bool valid) {
-  asm volatile(
-      "{\n .reg .pred zero;\n setp.eq.s32 zero, %2, 0;\n cp.async.ca.shared.global [%0], [%1], 4, zero;\n}" ::"r"(to), "l"(from), "r"(int(valid)) : "memory");
+__device__ __forceinline__ void cp_async_4b_or_zero(std::uint32_t to, const void* from, std::uint32_t valid) {
+  asm volatile("{\n .reg .pred zero;\n setp.eq.u32 zero, %2, 0;\n cp.async.ca.shared.global [%0], [%1], 4, zero;\n}" ::"r"(to), "l"(from), "r"(valid)
+               : "memory");
 }
 
 // Closes the group of copies that this thread issued since the last commit.

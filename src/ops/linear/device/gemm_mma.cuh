@@ -20,8 +20,8 @@
 // Slices of 128 bytes rather than 64: a copy is written to shared memory line by line, so 64-byte rows take twice the write cycles
 // (seen in ncu as 21 % excess wavefronts).
 //
-// Rows beyond M or N and K beyond the end arrive as zeros and are never stored. (Reading the last row instead makes every CTA hit one
-// L2 line: M = 65 took 1.5 times as long as M = 96.)
+// Bytes beyond K arrive as zeros. Rows beyond M or N are zeros or other rows of the tile; their results are not stored. (Reading the last
+// row instead makes every CTA hit one L2 line: M = 65 took 1.5 times as long as M = 96.)
 // Limits: K % 16 = 0, rows 16-byte aligned, tile rows × stride < 2^32 bytes (GemmKernel::accepts checks). Offsets of tiles are 64-bit.
 #pragma once
 
@@ -50,8 +50,8 @@ enum class Fragments { doubled, streamed };
 // How a slice travels: `async` by cp.async (sm_80 on), `registers` by way of registers, one slice further ahead (sm_75, which also has only small mma).
 enum class Copies { async, registers };
 
-// kRefillSteps_: over how many steps the copies of a slice are spread, from the barrier on: 1 or 2. kLoadGap_: products from one fragment load to the next.
-template <int kM_, int kN_, int kK_, int kWarpsM_, int kWarpsN_, int kWarpsK_, int kStages_, int kMinCtas_, Fragments kFragments_ = Fragments::doubled, int kRefillSteps_ = 2,
+// kLoadGap_: products from one fragment load to the next.
+template <int kM_, int kN_, int kK_, int kWarpsM_, int kWarpsN_, int kWarpsK_, int kStages_, int kMinCtas_, Fragments kFragments_ = Fragments::doubled,
           int kLoadGap_ = 2, Copies kCopies_ = Copies::async>
 struct MmaTile {
   static constexpr int kM = kM_, kN = kN_, kK = kK_;
@@ -69,43 +69,49 @@ struct MmaTile {
   static constexpr int kSteps = kK / kStepBytes / kWarpsK;  // of one warp, per slice
   static constexpr int kProducts = kBlocksM * kBlocksN;     // of one warp, per step
   static constexpr int kLoads = kBlocksM + kPairs;          // ldmatrix of one warp, per step
-  static constexpr int kRefillSteps = kSteps > 1 ? kRefillSteps_ : 1;
 
-  static constexpr int kChunks = kK / cuda::kChunkBytes;    // per row
+  static constexpr int kChunks = kK / cuda::kChunkBytes;  // per row
   static constexpr int kRowsPerPass = kThreads / kChunks;
   static constexpr int kPassesX = (kM + kRowsPerPass - 1) / kRowsPerPass;
   static constexpr int kPassesW = (kN + kRowsPerPass - 1) / kRowsPerPass;
-  static constexpr int kParts = kPassesX + kPassesW;        // copies of one thread, per slice
+  static constexpr int kParts = kPassesX + kPassesW;  // copies of one thread, per slice
   static constexpr int kSliceX = kM * kK, kSlice = (kM + kN) * kK;
-  static constexpr int kScales = kStages * kSlice;          // byte offset of x_scale [kM], w_scale [kN], bias [kN]
+  static constexpr int kScales = kStages * kSlice;  // byte offset of x_scale [kM], w_scale [kN], bias [kN]
   static constexpr int kSharedBytes = kScales + (kM + 2 * kN) * 4;
 
   static_assert(kWarpM % kMmaM == 0 && kWarpN % (4 * kMmaN) == 0, "a warp's part is whole m16 blocks and whole groups of four n8 blocks");
-  static_assert(kSteps >= 1 && (kSteps * kBlocksM) % 2 == 0 && (kFragments == Fragments::streamed || kSteps % 2 == 0), "fragment buffers alternate at compile time");
+  static_assert(kSteps >= 1 && (kSteps * kBlocksM) % 2 == 0 && (kFragments == Fragments::streamed || kSteps % 2 == 0),
+                "fragment buffers alternate at compile time");
   static_assert(kThreads % kChunks == 0 && kRowsPerPass % 8 == 0, "every pass of a thread has the same swizzle");
   static_assert((kSteps & (kSteps - 1)) == 0, "steps are addressed by exclusive or");
   static_assert((kWarpsK - 1) * kM * kN * 4 <= kStages * kSlice, "sums of the other K parts are exchanged in the slots");
   static_assert(kParts <= 32, "one bit per copy");
 
-  // After which product, counted from the barrier, copy `part` is issued; and fragment load `load` within a step.
-  static OCTAVO_HOST_DEVICE constexpr int copy_position(int part) { return (part * kRefillSteps * kProducts + kProducts / 8) / kParts; }
-  static OCTAVO_HOST_DEVICE constexpr int load_position(int load) { return kLoadGap_ * (kLoads - 1) < kProducts ? load * kLoadGap_ : load * kProducts / kLoads; }
+  // After which product of a step fragment load `load` is issued, and after which product of the last step the next copies.
+  static OCTAVO_HOST_DEVICE constexpr int load_position(int load) {
+    return kLoadGap_ * kLoads <= kProducts ? load * kLoadGap_ : load * kProducts / (kLoads + 1);
+  }
+  static OCTAVO_HOST_DEVICE constexpr int copy_position() { return load_position(kLoads - 1) + 1; }
 };
 
 // The copying side: where the next slice comes from. Runs kStages slices ahead of the products.
 template <class T>
 struct SliceCopy {
   static constexpr bool kAsync = T::kCopies == Copies::async;
-  const std::int8_t* x;                 // first row of the tile, at the present k; the same for the whole CTA
+  // Rows beyond M or N: small tiles copy zeros for them, at three instructions a copy. Large ones, which cannot spare the instructions, read
+  // rows of the tile over again; spread over all of them, since with one row every CTA waits for the same L2 line.
+  static constexpr bool kMasked = T::kFragments == Fragments::streamed;
+  const std::int8_t* x;  // first row of the tile, at the present k; the same for the whole CTA
   const std::int8_t* w;
   std::uint32_t x_offset[T::kPassesX];  // of this thread's chunk in each pass, bytes
   std::uint32_t w_offset[T::kPassesW];
-  std::uint32_t valid;                  // bit p: part p has a row of x or w
-  int k_left;                           // of the tile's K, from the present slice on; 0: no tile left, zeros are copied
+  std::uint32_t valid;  // bit p: part p has a row of x or w
+  bool whole;           // every part of every thread has
+  int k_left;           // of the tile's K, from the present slice on; 0: no tile left, zeros are copied
   int tile;
-  std::uint32_t to;                     // this thread's chunk in slot 0
+  std::uint32_t to;  // this thread's chunk in slot 0
   int row, chunk;
-  uint4 held[kAsync ? 1 : T::kParts];   // the next slice, when it travels by registers
+  uint4 held[kAsync ? 1 : T::kParts];  // the next slice, when it travels by registers
 
   __device__ __forceinline__ void start(const GemmArgs& args, std::uint32_t shared) {
     row = int(threadIdx.x) / T::kChunks;
@@ -127,17 +133,22 @@ struct SliceCopy {
     k_left = min(args.k - k0, args.k_per_split);
     x = op.x + m0 * op.x_stride + k0;
     w = op.w + n0 * op.w_stride + k0;
-    valid = 0;
+    valid = kMasked ? 0u : ~0u;
+    const int x_rows = op.m - m0;
+    const int w_rows = args.n - n0;
 #pragma unroll
-    for (int pass = 0; pass < T::kPassesX; ++pass) {
-      x_offset[pass] = std::uint32_t(row + pass * T::kRowsPerPass) * std::uint32_t(op.x_stride) + chunk * cuda::kChunkBytes;
-      if (m0 + row + pass * T::kRowsPerPass < op.m) valid |= 1u << pass;
-    }
+    for (int pass = 0; pass < T::kPassesX; ++pass) x_offset[pass] = offset_of(row + pass * T::kRowsPerPass, x_rows, op.x_stride, pass);
 #pragma unroll
-    for (int pass = 0; pass < T::kPassesW; ++pass) {
-      w_offset[pass] = std::uint32_t(row + pass * T::kRowsPerPass) * std::uint32_t(op.w_stride) + chunk * cuda::kChunkBytes;
-      if (n0 + row + pass * T::kRowsPerPass < args.n) valid |= 1u << (T::kPassesX + pass);
+    for (int pass = 0; pass < T::kPassesW; ++pass) w_offset[pass] = offset_of(row + pass * T::kRowsPerPass, w_rows, op.w_stride, T::kPassesX + pass);
+  }
+
+  __device__ __forceinline__ std::uint32_t offset_of(int tile_row, int rows, std::int64_t stride, int part) {
+    if (kMasked) {
+      if (tile_row < rows) valid |= 1u << part;
+    } else if (tile_row >= rows) {
+      tile_row %= rows;
     }
+    return std::uint32_t(tile_row) * std::uint32_t(stride) + chunk * cuda::kChunkBytes;
   }
 
   // The last pass may be shorter than the CTA.
@@ -152,22 +163,33 @@ struct SliceCopy {
   // Bits of the parts that bring bytes of the present slice: none where K has ended.
   __device__ __forceinline__ std::uint32_t wanted() const { return k_left > chunk * cuda::kChunkBytes ? valid : 0; }
 
-  // One chunk of the slice into the slot at byte `slot`.
-  __device__ __forceinline__ void copy_part(int part, std::uint32_t slot) const {
-    if (!in_tile(part)) return;
-    const std::uint32_t at = to + slot + (part < T::kPassesX ? part * T::kRowsPerPass * T::kK : T::kSliceX + (part - T::kPassesX) * T::kRowsPerPass * T::kK);
-    if constexpr (kAsync) {
-      cuda::cp_async_16b_or_zero(at, from(part), (wanted() & (1u << part)) != 0);
+  // Puts the next slice on its way into the slot at byte `slot`. Copies stand together: between fragment loads each of them costs three
+  // more instructions on sm_80 to 90, which the assembler puts before a copy that follows a load.
+  __device__ __forceinline__ void refill(const GemmArgs& args, std::uint32_t slot) {
+    const auto at = [&](int part) {
+      return to + slot + (part < T::kPassesX ? part * T::kRowsPerPass * T::kK : T::kSliceX + (part - T::kPassesX) * T::kRowsPerPass * T::kK);
+    };
+    if constexpr (!kAsync) {
+#pragma unroll
+      for (int part = 0; part < T::kParts; ++part) {
+        if (in_tile(part)) cuda::store_shared_16b(at(part), held[part]);
+      }
     } else {
-      cuda::store_shared_16b(at, held[part]);
+      const std::uint32_t bits = wanted();
+#pragma unroll
+      for (int part = 0; part < T::kParts; ++part) {
+        if (in_tile(part)) cuda::cp_async_16b_or_zero(at(part), from(part), kMasked ? bits & (1u << part) : bits);
+      }
     }
+    next_slice(args);
   }
 
   __device__ __forceinline__ void fetch() {
+    const std::uint32_t bits = wanted();
 #pragma unroll
     for (int part = 0; part < T::kParts; ++part) {
       held[part] = make_uint4(0, 0, 0, 0);
-      if (in_tile(part) && (wanted() & (1u << part)) != 0) held[part] = __ldg(reinterpret_cast<const uint4*>(from(part)));
+      if (in_tile(part) && (bits & (1u << part)) != 0) held[part] = __ldg(reinterpret_cast<const uint4*>(from(part)));
     }
   }
 
@@ -268,7 +290,8 @@ struct WarpProduct {
     cuda::ldmatrix_x4(b, ((w_base + slot) ^ std::uint32_t(step * kStepBytes)) + pair * 2 * kMmaN * T::kK);
   }
   // Load number `load` of a step, in the order of first use: x block 0, all of w, the other x blocks.
-  __device__ __forceinline__ void load_in_order(int load, std::uint32_t (&a)[T::kBlocksM][4], std::uint32_t (&b)[T::kPairs][4], std::uint32_t slot, int step) const {
+  __device__ __forceinline__ void load_in_order(int load, std::uint32_t (&a)[T::kBlocksM][4], std::uint32_t (&b)[T::kPairs][4], std::uint32_t slot,
+                                                int step) const {
     if (load == 0) return load_w(b[0], slot, step, 0);
     if (load == 1) return load_x(a[0], slot, step, 0);
     if (load <= T::kPairs) return load_w(b[load - 1], slot, step, load - 1);
@@ -301,23 +324,15 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
 
   SliceCopy<T> copy;
   copy.start(args, shared);
-#pragma unroll
-  for (int stage = 0; stage < T::kStages; ++stage) {
-    // With refills spread over two steps, the second half of the last one is left to the first step below.
-#pragma unroll
-    for (int part = 0; part < T::kParts; ++part) {
-      if (stage < T::kStages - 1 || T::copy_position(part) < T::kProducts) copy.copy_part(part, stage * T::kSlice);
-    }
-    if (stage < T::kStages - 1 || T::kRefillSteps == 1) copy.next_slice(args);
-  }
+#pragma unroll 1
+  for (int stage = 0; stage < T::kStages; ++stage) copy.refill(args, stage * T::kSlice);
 
   WarpProduct<T> product;
   product.start(shared, warp_m, warp_n, warp_k, lane);
   const int slices = (min(args.k - int(blockIdx.y) * args.k_per_split, args.k_per_split) + T::kK - 1) / T::kK;
-  std::uint32_t slot = 0;                                  // byte offset of the slot being multiplied
-  std::uint32_t last_slot = (T::kStages - 1) * T::kSlice;  // of the one before it, whose refill may still be going on
+  std::uint32_t slot = 0;  // byte offset of the slot being multiplied
 
-  copy.template wait<T::kStages - T::kRefillSteps>();
+  copy.template wait<T::kStages - 1>();
   __syncthreads();
 
   for (int tile = int(blockIdx.x); tile < args.tiles; tile += int(gridDim.x)) {
@@ -348,15 +363,6 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
           copy_scales<T>(args, args.operand[at.group], at.m_tile * T::kM, at.n_tile * T::kN, shared);
         }
       };
-      // The copies that fall behind product number `done` of this step.
-      const auto refill = [&](int step, int done) {
-#pragma unroll
-        for (int part = 0; part < T::kParts; ++part) {
-          if (step == T::kSteps - 1 && T::copy_position(part) == done) copy.copy_part(part, slot);
-          if (T::kRefillSteps == 2 && step == 0 && T::copy_position(part) == done + T::kProducts) copy.copy_part(part, last_slot);
-        }
-        if (done == T::kProducts - 1 && step == (T::kRefillSteps == 2 ? 0 : T::kSteps - 1)) copy.next_slice(args);
-      };
 #pragma unroll
       for (int step = 0; step < T::kSteps; ++step) {
         const bool last_step = step == T::kSteps - 1;
@@ -376,7 +382,7 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
               for (int load = 0; load < T::kLoads; ++load) {
                 if (T::load_position(load) == done) product.load_in_order(load, a[now ^ 1], b[now ^ 1], ahead_slot, ahead_step);
               }
-              refill(step, done);
+              if (last_step && done == T::copy_position()) copy.refill(args, slot);
             }
           }
         } else {
@@ -384,24 +390,19 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
           for (int m = 0; m < T::kBlocksM; ++m) {
             const bool last_row = m == T::kBlocksM - 1;
             const int now = (step * T::kBlocksM + m) & 1;
-            if (last_step && last_row) hand_over();
+            if (last_step && last_row) {
+              hand_over();
+              copy.refill(args, slot);
+            }
             product.load_x(a[now ^ 1][0], last_row ? ahead_slot : slot, last_row ? ahead_step : step, last_row ? 0 : m + 1);
 #pragma unroll
             for (int n = 0; n < T::kBlocksN; ++n) {
               product.multiply(m, n, a[now][0], b[0][n / 2]);
               if (last_row && n % 2 == 1) product.load_w(b[0][n / 2], ahead_slot, ahead_step, n / 2);
-              if (!last_row) continue;
-              // This slot is free only from the last row on: all copies stand there.
-              if (last_step) {
-#pragma unroll
-                for (int part = n * T::kParts / T::kBlocksN; part < (n + 1) * T::kParts / T::kBlocksN; ++part) copy.copy_part(part, slot);
-                if (n == T::kBlocksN - 1) copy.next_slice(args);
-              }
             }
           }
         }
       }
-      last_slot = slot;
       slot = next_slot;
     }
 
