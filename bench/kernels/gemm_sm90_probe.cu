@@ -170,7 +170,6 @@ std::vector<std::pair<int, Variant>> factors() {
           {0, variant<PingPong192>("  128x192 pp, L2 128 B", with([](Options& o) { o.promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_128B; }))},
           {1, variant<Wide>("  128x256, keep x", with([](Options& o) { o.keep_x = true; }))},
           {1, variant<Wide>("  128x256, no halves", with([](Options& o) { o.halve_last_wave = false; }))},
-          {1, variant<Wide>("  128x256, no stagger", with([](Options& o) { o.stagger = 0; }))},
           {2, variant<PingPong128>("  128x128 pp, keep x", with([](Options& o) { o.keep_x = true; }))},
           {2, variant<PingPong128>("  128x128 pp, no halves", with([](Options& o) { o.halve_last_wave = false; }))}};
 }

@@ -17,7 +17,6 @@ namespace octavo::sm90 {
 // Choices that never change a result. The defaults are the measured best (bench/results); the probe varies them.
 struct Options {
   bool halve_last_wave = true;
-  int stagger = 2;
   bool keep_x = false;
   CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
 };
@@ -26,7 +25,7 @@ struct Options {
 inline bool is_direct(const GemmProblem& problem) {
   if (problem.out != DType::bf16 || problem.epilogue != GemmEpilogue::plain || problem.n % 8 != 0) return false;
   for (int g = 0; g < problem.groups; ++g) {
-    if (!gemm::aligned_16(problem.group[g].y) || problem.group[g].y_stride % 8 != 0) return false;
+    if (problem.group[g].m > 0 && (!gemm::aligned_16(problem.group[g].y) || problem.group[g].y_stride % 8 != 0)) return false;
   }
   return true;
 }
@@ -44,9 +43,8 @@ bool accepts(const GemmProblem& problem) {
   return true;
 }
 
-// A map of a row-major matrix that is read or written in boxes of box_rows × box_columns. Costs the host well under a microsecond.
-inline CUtensorMap tensor_map(CUtensorMapDataType type, int element_bytes, const void* data, std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                              int box_rows, int box_columns, CUtensorMapL2promotion promotion) {
+// A map of an int8 matrix [rows, columns] that is loaded in boxes of box_rows × 128 bytes. Costs the host well under a microsecond.
+inline CUtensorMap tensor_map(const void* data, std::int64_t rows, std::int64_t columns, std::int64_t stride, int box_rows, CUtensorMapL2promotion promotion) {
   // The driver's function is looked up at run time: the program must start without a driver.
   using Encode = decltype(&cuTensorMapEncodeTiled);
   static const Encode encode = [] {
@@ -60,12 +58,11 @@ inline CUtensorMap tensor_map(CUtensorMapDataType type, int element_bytes, const
   }();
   CUtensorMap map{};
   const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(stride * element_bytes)};
-  const cuuint32_t box[2] = {static_cast<cuuint32_t>(box_columns), static_cast<cuuint32_t>(box_rows)};
+  const cuuint64_t strides[1] = {static_cast<cuuint64_t>(stride)};
+  const cuuint32_t box[2] = {kTileK, static_cast<cuuint32_t>(box_rows)};
   const cuuint32_t element_strides[2] = {1, 1};
-  const CUtensorMapSwizzle swizzle = box_columns * element_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
-  const CUresult status = encode(&map, type, 2, const_cast<void*>(data), sizes, strides, box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-                                 promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult status = encode(&map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, const_cast<void*>(data), sizes, strides, box, element_strides,
+                                 CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, promotion, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) {
     throw DeviceError("linear w8a8 sm90: tensor map of [" + std::to_string(rows) + ", " + std::to_string(columns) + "], row stride " + std::to_string(stride) +
                       ": driver status " + std::to_string(static_cast<int>(status)) + "; pass rows on 16-byte addresses");
@@ -113,9 +110,8 @@ Group make_group(const GemmProblem& problem, const GemmOperands& o, const Option
   Group group{};
   // A stride is meaningless for a single row; the map still wants one of at least a row.
   const auto stride = [](std::int64_t given, std::int64_t row, std::int64_t rows) { return rows == 1 && given < row ? (row + 15) / 16 * 16 : given; };
-  group.x = tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, o.x, o.m, problem.k, stride(o.x_stride, problem.k, o.m), S::kXBoxRows, kTileK, options.promotion);
-  group.w = tensor_map(CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, o.w, problem.n, problem.k, stride(o.w_stride, problem.k, problem.n), S::kWBoxRows, kTileK,
-                       options.promotion);
+  group.x = tensor_map(o.x, o.m, problem.k, stride(o.x_stride, problem.k, o.m), S::kXBoxRows, options.promotion);
+  group.w = tensor_map(o.w, problem.n, problem.k, stride(o.w_stride, problem.k, problem.n), S::kWBoxRows, options.promotion);
   group.x_scale = o.x_scale;
   group.w_scale = o.w_scale;
   group.bias = o.bias;
@@ -136,7 +132,6 @@ void launch(const GemmProblem& problem, int raster_group, const Options& options
   p.k_blocks = static_cast<int>((problem.k + kTileK - 1) / kTileK);
   p.out = gemm::out_of(problem.out);
   p.finish = gemm::finish_of(problem.epilogue);
-  p.stagger = S::kPingPong ? 0 : options.stagger;
   p.keep_x = options.keep_x;
 
   p.direct = is_direct(problem);

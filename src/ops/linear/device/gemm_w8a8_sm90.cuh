@@ -3,19 +3,19 @@
 //
 // Who does what, in a CTA of 384 threads:
 //   warpgroup 0   one thread issues all loads, up to kStages k blocks ahead and across tiles; the rest has handed its registers back and waits
-//   warpgroup 1   consumer         cooperative: upper half of the tile's rows      ping-pong: every other tile
-//   warpgroup 2   consumer                      lower half
+//   warpgroup 1   consumer 0       ping-pong: every other tile, the consumers take turns      cooperative: upper half of the tile's rows
+//   warpgroup 2   consumer 1                                                                               lower half
 //
-// Cooperative, 128 × 256, cluster 2 × 1 (two tiles along M share w):        Time of one tile, 36 k blocks, staggered by s = 2:
+// Ping-pong, 128 × 192, cluster 2 × 1 (two tiles along M share w):
 //
-//            w tile 256                                                      consumer 1  |mma 0 … 35|epilogue|mma 0 1 …
-//        +--------+--------+                                                 consumer 2  ..|mma 0 …  35 at full rate|epilogue|
-//   CTA  | consumer 1: 64  |   x 128 rows, own                                           ^ while one stores, the other has the tensor cores alone,
-//    0   | consumer 2: 64  |   w rows   0-127 loaded by CTA 0,                             so the epilogue costs (almost) no tensor time, as in
-//        +--------+--------+     rows 128-255 by CTA 1,                                     ping-pong, but both consumers share one w tile in shared
-//   CTA  | consumer 1: 64  |     each copied to both CTAs (multicast)                       memory (ping-pong loads 1.33 × the bytes per product).
-//    1   | consumer 2: 64  |   x 128 rows, own
-//        +--------+--------+
+//            w tile, 192 rows: 0-95 loaded by CTA 0, 96-191 by CTA 1, each copied into both CTAs (multicast)
+//        +----------------+      consumer 0  | products of tile 0 | epilogue |  waits  | products of tile 2 | …
+//  CTA 0 | 64 x rows, own |      consumer 1  |       waits        | products of tile 1 | epilogue | waits   | …
+//        | 64             |
+//        +----------------+      The tensor cores always have one consumer's products; the epilogue costs them nothing.
+//  CTA 1 | 64             |
+//        | 64             |      Cooperative, 128 × 256: each consumer has 64 rows of the same tile, so w is loaded once for both, but the epilogues
+//        +----------------+      coincide and the tensor cores rest meanwhile. Starting consumer 1 two k blocks later changed nothing measurable.
 //
 // Shared memory: kStages × (x tile [kTileM][128 B], w tile [kTileN][128 B], both in the 128-byte swizzle) | 8 slabs |
 //                2 × kTileN w scales | full[kStages], empty[kStages].
@@ -37,8 +37,10 @@ inline constexpr int kConsumers = 2;
 inline constexpr int kThreads = kWarpgroup * (1 + kConsumers);
 inline constexpr int kTileK = 128;          // bytes: one swizzled row. 64 was tried (finer stages): its loads run at three quarters of the rate
 inline constexpr int kBarrierConsumer = 1;  // named barriers 1, 2: the threads of one consumer
-inline constexpr int kBarrierStagger = 3;   // cooperative: the second consumer may start
 inline constexpr int kBarrierTurn = 3;      // ping-pong: 3, 4: it is the turn of consumer 0, 1
+
+// 168 × 384 registers at launch = 40 × 128 + 232 × 256.
+inline constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 
 template <int kTileM_, int kTileN_, int kStages_, int kClusterM_, int kClusterN_, bool kPingPong_>
 struct Shape {
@@ -51,8 +53,6 @@ struct Shape {
   static constexpr int kBlocksM = kConsumerRows / 64;  // m64 blocks of one consumer
   // More accumulators than 128 per thread leave no registers for the other epilogues: such a shape takes plain bf16 without bias alone.
   static constexpr bool kHotOnly = kBlocksM * kTileN / 2 > 128;
-  // 168 × 384 registers at launch = 40 × 128 + 232 × 256 = 24 × 128 + 240 × 256.
-  static constexpr int kProducerRegisters = kHotOnly ? 40 : 40, kConsumerRegisters = kHotOnly ? 232 : 232;
   static constexpr int kXBoxRows = kTileM / kClusterN;  // one load each
   static constexpr int kWBoxes = 2;                     // loads of w per CTA and k block; a half tile (along N) needs one
   static constexpr int kWBoxRows = kTileN / kWBoxes / kClusterM;
@@ -104,8 +104,8 @@ __device__ __forceinline__ void produce(const Params& p, std::uint32_t smem, int
     int x_row = (tile.m_tile * S::kClusterM + rank_m) * S::kTileM + x_in_tile;
     const int w_in_tile = rank_m * boxes * S::kWBoxRows;
     const int w_row = (tile.n_tile * S::kClusterN + rank_n) * S::kTileN + (half ? tile.half * (S::kTileN / 2) : 0) + w_in_tile;
-    if (x_row >= group.m)
-      x_row = 0;  // a tile wholly outside would be filled with zeros, which was seen to take twice as long as loading; nothing of it is stored
+    // Boxes wholly outside read row 0 instead, and nothing of them is stored: filling them with zeros was seen to take twice as long as loading.
+    if (x_row >= group.m) x_row = 0;
     for (int block = 0; block < p.k_blocks; ++block) {
       const std::uint32_t full = smem + S::kFull + ring.stage * 8;
       const std::uint32_t x_tile = smem + ring.stage * S::kStageBytes;
@@ -126,10 +126,11 @@ __device__ __forceinline__ void produce(const Params& p, std::uint32_t smem, int
       }
       for (int box = 0; box < boxes; ++box) {
         const std::uint32_t destination = w_tile + (w_in_tile + box * S::kWBoxRows) * kTileK;
+        const int row = w_row + box * S::kWBoxRows < p.n ? w_row + box * S::kWBoxRows : 0;
         if constexpr (S::kClusterM > 1) {
-          cuda::tma_load_2d_multicast(destination, &group.w, block * kTileK, w_row + box * S::kWBoxRows, full, along_m);
+          cuda::tma_load_2d_multicast(destination, &group.w, block * kTileK, row, full, along_m);
         } else {
-          cuda::tma_load_2d(destination, &group.w, block * kTileK, w_row + box * S::kWBoxRows, full);
+          cuda::tma_load_2d(destination, &group.w, block * kTileK, row, full);
         }
       }
       ring.advance();
@@ -148,7 +149,6 @@ template <class S>
 struct Consumer {
   std::uint32_t smem;  // shared address of the CTA's memory
   int tells;           // the CTA whose empty barriers this thread arrives at; -1: none
-  int stagger_after;   // k block of the first tile after which consumer 0 lets consumer 1 start; -1: not this consumer, or done
 
   using Sums = int[S::kBlocksM][S::kTileN / 2];
 
@@ -176,7 +176,7 @@ struct Consumer {
   // Ping-pong: the turn goes to the other consumer once the last block has arrived, not sooner: a barrier's parity tells apart
   // neighbouring phases only, so a consumer must not wait for a stage before all earlier phases of it are known to be complete.
   template <int kN>
-  __device__ __forceinline__ void accumulate(Sums& acc, Ring<S::kStages> ring, int k_blocks, bool pass_turn) {
+  __device__ __forceinline__ void accumulate(Sums& acc, Ring<S::kStages> ring, int k_blocks, bool pass_turn) const {
     if (S::kPingPong) cuda::named_barrier_sync(kBarrierTurn + index(), kConsumers * kWarpgroup);
     const std::uint32_t x_offset = S::kPingPong ? 0 : index() * S::kConsumerRows * kTileK;
     int previous = 0;
@@ -198,9 +198,7 @@ struct Consumer {
       if (block > 0) release(previous);
       previous = ring.stage;
       ring.advance();
-      if (!S::kPingPong && block == stagger_after) cuda::named_barrier_arrive(kBarrierStagger, kConsumers * kWarpgroup);
     }
-    if (!S::kPingPong) stagger_after = -1;
     if (S::kPingPong && pass_turn) cuda::named_barrier_arrive(kBarrierTurn + 1 - index(), kConsumers * kWarpgroup);
     cuda::wgmma_wait<0>();
     release(previous);
@@ -236,7 +234,8 @@ struct Consumer {
   }
 
   template <int kN>
-  __device__ __forceinline__ void run_tile(Sums& acc, const Params& p, const Group& group, Ring<S::kStages> ring, int tile_row, int col0, bool pass_turn) {
+  __device__ __forceinline__ void run_tile(Sums& acc, const Params& p, const Group& group, Ring<S::kStages> ring, int tile_row, int col0,
+                                           bool pass_turn) const {
     const int row0 = tile_row + (S::kPingPong ? 0 : index() * S::kConsumerRows) + warp() * kSlabRows;  // this warp's rows of block 0
     const std::uint32_t slab = smem + S::kSlabs + (index() * 4 + warp()) * kSlabBytes;
     if (!S::kHotOnly && !p.direct) {
@@ -259,10 +258,9 @@ struct Consumer {
     }
   }
 
-  __device__ __forceinline__ void run(const Params& p, int cluster, int clusters, int rank) {
+  __device__ __forceinline__ void run(const Params& p, int cluster, int clusters, int rank) const {
     const int rank_m = rank % S::kClusterM;
     const int rank_n = rank / S::kClusterM;
-    if (!S::kPingPong && index() == 1 && p.stagger > 0 && cluster < p.order.items) cuda::named_barrier_sync(kBarrierStagger, kConsumers * kWarpgroup);
     if (S::kPingPong && index() == 1) cuda::named_barrier_arrive(kBarrierTurn, kConsumers * kWarpgroup);  // consumer 0 begins
     // One array for whole and half tiles, and for all tiles: wgmma reads what it overwrites, as far as the compiler knows, so two would both stay live.
     Sums acc;
@@ -308,15 +306,13 @@ __global__ void __launch_bounds__(kThreads, 1) gemm_w8a8_sm90(const __grid_const
   cuda::cluster_sync();  // no load may reach a peer whose barriers do not exist yet
 
   if (role == 0) {
-    cuda::setmaxnreg_dec<S::kProducerRegisters>();
+    cuda::setmaxnreg_dec<kProducerRegisters>();
     if (threadIdx.x == 0) produce<S>(p, smem, cluster, clusters, rank);
     __syncwarp();
   } else {
-    cuda::setmaxnreg_inc<S::kConsumerRegisters>();
+    cuda::setmaxnreg_inc<kConsumerRegisters>();
     const int tells = threadIdx.x % 32 == 0 ? Consumer<S>::listener(threadIdx.x % kWarpgroup / 32, rank) : -1;
-    Consumer<S> consumer{smem, tells, -1};
-    if (!S::kPingPong && role == 1 && p.stagger > 0) consumer.stagger_after = min(p.stagger, p.k_blocks) - 1;
-    consumer.run(p, cluster, clusters, rank);
+    Consumer<S>{smem, tells}.run(p, cluster, clusters, rank);
   }
   cuda::cluster_sync();  // a peer may still write to, or arrive at, this CTA's shared memory
 #endif

@@ -36,7 +36,6 @@ struct Params {
   bool direct;           // plain bf16, rows made of aligned 16-byte groups
   bool vector_y;         // two neighbouring outputs can be stored at once
   bool vector_residual;  // two neighbouring residuals can be loaded at once
-  int stagger;           // k blocks by which the second consumer warpgroup starts later
   bool keep_x;           // ask the L2 to keep x longest
 };
 
