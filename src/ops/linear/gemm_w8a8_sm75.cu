@@ -8,14 +8,15 @@ namespace {
 using device::Copies;
 using device::Fragments;
 using device::MmaTile;
+using device::Schedule;
 using gemm::mma_kernel;
 
 constexpr std::string_view kFamily = "mma_sm75";
 constexpr ArchRange kArch{.min_sm = 75};
 
-using T0 = MmaTile<128, 256, 64, 2, 4, 1, 2, 1, Fragments::streamed, 1, Copies::registers>;
-using T1 = MmaTile<128, 128, 64, 2, 2, 1, 2, 1, Fragments::doubled, 2, Copies::registers>;
-using T2 = MmaTile<16, 64, 128, 1, 2, 2, 3, 1, Fragments::streamed, 1, Copies::registers>;
+using T0 = MmaTile<128, 256, 64, 2, 4, 1, 2, 1, Fragments::streamed, Schedule<>, Copies::registers>;
+using T1 = MmaTile<128, 128, 64, 2, 2, 1, 2, 1, Fragments::doubled, Schedule<>, Copies::registers>;
+using T2 = MmaTile<16, 64, 128, 1, 2, 2, 3, 1, Fragments::streamed, Schedule<>, Copies::registers>;
 
 constexpr GemmKernel kKernels[] = {
     mma_kernel<T0>("sm75_128x256x64_s2", kFamily, kArch),

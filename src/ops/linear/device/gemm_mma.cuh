@@ -15,10 +15,8 @@
 // there stands the one barrier of the iteration, and after it the slot is refilled with the slice kStages further on. So all slots
 // are always in use or on their way. The copies run ahead across tile boundaries: the next tile arrives while this one is stored.
 //
-// Products, fragment loads and copies are interleaved evenly. A warp issues in order, so a burst of loads that fills the load queue
-// also stops the products behind it: with bursts the H200 reached 69 % of its register-only rate.
-// Slices of 128 bytes rather than 64: a copy is written to shared memory line by line, so 64-byte rows take twice the write cycles
-// (seen in ncu as 21 % excess wavefronts).
+// When loads and copies stand among the products matters more than anything else here (bench/results/mma_anatomy): a warp issues in
+// order and its loads share one queue with its copies, each of which occupies that queue once per 128-byte line it touches.
 //
 // Bytes beyond K arrive as zeros. Rows beyond M or N are zeros or other rows of the tile; their results are not stored. (Reading the last
 // row instead makes every CTA hit one L2 line: M = 65 took 1.5 times as long as M = 96.)
@@ -28,6 +26,7 @@
 #include <cstdint>
 
 #include "cuda/cp_async.cuh"
+#include "cuda/fragment_lanes.h"
 #include "cuda/host_device.h"
 #include "cuda/ldmatrix.cuh"
 #include "cuda/mma_s8.cuh"
@@ -50,9 +49,15 @@ enum class Fragments { doubled, streamed };
 // How a slice travels: `async` by cp.async (sm_80 on), `registers` by way of registers, one slice further ahead (sm_75, which also has only small mma).
 enum class Copies { async, registers };
 
-// kLoadGap_: products from one fragment load to the next.
+// When loads and copies are issued, in products. kLoadGap_: from one fragment load of a step to the next. The copies of a slice are dealt out over
+// kCopySteps_ steps from the barrier on, in each from product kCopyStart_ on, kCopyGap_ apart.
+template <int kLoadGap_ = 2, int kCopySteps_ = 1, int kCopyStart_ = 16, int kCopyGap_ = 2>
+struct Schedule {
+  static constexpr int kLoadGap = kLoadGap_, kCopySteps = kCopySteps_, kCopyStart = kCopyStart_, kCopyGap = kCopyGap_;
+};
+
 template <int kM_, int kN_, int kK_, int kWarpsM_, int kWarpsN_, int kWarpsK_, int kStages_, int kMinCtas_, Fragments kFragments_ = Fragments::doubled,
-          int kLoadGap_ = 2, Copies kCopies_ = Copies::async>
+          class Schedule_ = Schedule<>, Copies kCopies_ = Copies::async>
 struct MmaTile {
   static constexpr int kM = kM_, kN = kN_, kK = kK_;
   static constexpr int kWarpsM = kWarpsM_, kWarpsN = kWarpsN_, kWarpsK = kWarpsK_;
@@ -87,11 +92,17 @@ struct MmaTile {
   static_assert((kWarpsK - 1) * kM * kN * 4 <= kStages * kSlice, "sums of the other K parts are exchanged in the slots");
   static_assert(kParts <= 32, "one bit per copy");
 
-  // After which product of a step fragment load `load` is issued, and after which product of the last step the next copies.
+  // After which product of a step fragment load `load` is issued. In which step after the barrier, and after which of its products, copy `part` is.
+  static constexpr int kCopySteps = Schedule_::kCopySteps <= kSteps ? Schedule_::kCopySteps : 1;
+  static constexpr int kCopiesPerStep = (kParts + kCopySteps - 1) / kCopySteps;
   static OCTAVO_HOST_DEVICE constexpr int load_position(int load) {
-    return kLoadGap_ * kLoads <= kProducts ? load * kLoadGap_ : load * kProducts / (kLoads + 1);
+    return Schedule_::kLoadGap * kLoads <= kProducts ? load * Schedule_::kLoadGap : load * kProducts / (kLoads + 1);
   }
-  static OCTAVO_HOST_DEVICE constexpr int copy_position() { return load_position(kLoads - 1) + 1; }
+  static OCTAVO_HOST_DEVICE constexpr int copy_step(int part) { return part / kCopiesPerStep; }
+  static OCTAVO_HOST_DEVICE constexpr int copy_position(int part) {
+    const int position = Schedule_::kCopyStart * kProducts / 32 + part % kCopiesPerStep * Schedule_::kCopyGap;
+    return position < kProducts ? position : kProducts - 1;
+  }
 };
 
 // The copying side: where the next slice comes from. Runs kStages slices ahead of the products.
@@ -100,13 +111,12 @@ struct SliceCopy {
   static constexpr bool kAsync = T::kCopies == Copies::async;
   // Rows beyond M or N: small tiles copy zeros for them, at three instructions a copy. Large ones, which cannot spare the instructions, read
   // rows of the tile over again; spread over all of them, since with one row every CTA waits for the same L2 line.
-  static constexpr bool kMasked = T::kFragments == Fragments::streamed;
+  static constexpr bool kMasked = T::kFragments == Fragments::streamed || T::kM * T::kN <= 128 * 96;
   const std::int8_t* x;  // first row of the tile, at the present k; the same for the whole CTA
   const std::int8_t* w;
   std::uint32_t x_offset[T::kPassesX];  // of this thread's chunk in each pass, bytes
   std::uint32_t w_offset[T::kPassesW];
   std::uint32_t valid;  // bit p: part p has a row of x or w
-  bool whole;           // every part of every thread has
   int k_left;           // of the tile's K, from the present slice on; 0: no tile left, zeros are copied
   int tile;
   std::uint32_t to;  // this thread's chunk in slot 0
@@ -163,24 +173,22 @@ struct SliceCopy {
   // Bits of the parts that bring bytes of the present slice: none where K has ended.
   __device__ __forceinline__ std::uint32_t wanted() const { return k_left > chunk * cuda::kChunkBytes ? valid : 0; }
 
-  // Puts the next slice on its way into the slot at byte `slot`. Copies stand together: between fragment loads each of them costs three
-  // more instructions on sm_80 to 90, which the assembler puts before a copy that follows a load.
-  __device__ __forceinline__ void refill(const GemmArgs& args, std::uint32_t slot) {
-    const auto at = [&](int part) {
-      return to + slot + (part < T::kPassesX ? part * T::kRowsPerPass * T::kK : T::kSliceX + (part - T::kPassesX) * T::kRowsPerPass * T::kK);
-    };
-    if constexpr (!kAsync) {
-#pragma unroll
-      for (int part = 0; part < T::kParts; ++part) {
-        if (in_tile(part)) cuda::store_shared_16b(at(part), held[part]);
-      }
+  // One chunk of the next slice into the slot at byte `slot`; `bits` is wanted().
+  __device__ __forceinline__ void copy_part(int part, std::uint32_t slot, std::uint32_t bits) const {
+    if (!in_tile(part)) return;
+    const std::uint32_t at = to + slot + (part < T::kPassesX ? part * T::kRowsPerPass * T::kK : T::kSliceX + (part - T::kPassesX) * T::kRowsPerPass * T::kK);
+    if constexpr (kAsync) {
+      cuda::cp_async_16b_or_zero(at, from(part), kMasked ? bits & (1u << part) : bits);
     } else {
-      const std::uint32_t bits = wanted();
-#pragma unroll
-      for (int part = 0; part < T::kParts; ++part) {
-        if (in_tile(part)) cuda::cp_async_16b_or_zero(at(part), from(part), kMasked ? bits & (1u << part) : bits);
-      }
+      cuda::store_shared_16b(at, held[part]);
     }
+  }
+
+  // The whole of it.
+  __device__ __forceinline__ void refill(const GemmArgs& args, std::uint32_t slot) {
+    const std::uint32_t bits = wanted();
+#pragma unroll
+    for (int part = 0; part < T::kParts; ++part) copy_part(part, slot, bits);
     next_slice(args);
   }
 
@@ -251,12 +259,8 @@ struct WarpProduct {
   std::uint32_t x_base, w_base;  // this lane's ldmatrix rows in slot 0, step 0 of this warp
 
   __device__ __forceinline__ void start(std::uint32_t shared, int warp_m, int warp_n, int warp_k, int lane) {
-    // x: lanes 0…15 rows 0…15 of the first 16 bytes of the step, lanes 16…31 of the second: a0 … a3.
-    const int x_row = warp_m * T::kWarpM + (lane & 15);
-    x_base = shared + cuda::swizzled_offset<T::kK>(x_row, lane >> 4);
-    // w: two n8 blocks; lanes 0…7 rows 0…7 first half, 8…15 second half, 16…31 the same of rows 8…15: b0, b1 of both blocks.
-    const int w_row = warp_n * T::kWarpN + (lane & 7) + ((lane >> 4) << 3);
-    w_base = shared + T::kSliceX + cuda::swizzled_offset<T::kK>(w_row, (lane >> 3) & 1);
+    x_base = shared + cuda::swizzled_offset<T::kK>(warp_m * T::kWarpM + cuda::a_lane_row(lane), cuda::a_lane_chunk(lane));
+    w_base = shared + T::kSliceX + cuda::swizzled_offset<T::kK>(warp_n * T::kWarpN + cuda::b_lane_row(lane), cuda::b_lane_chunk(lane));
     const std::uint32_t first_step = std::uint32_t(warp_k * T::kSteps * kStepBytes);
     x_base ^= first_step;
     w_base ^= first_step;
@@ -325,14 +329,21 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
   SliceCopy<T> copy;
   copy.start(args, shared);
 #pragma unroll 1
-  for (int stage = 0; stage < T::kStages; ++stage) copy.refill(args, stage * T::kSlice);
+  for (int stage = 0; stage < T::kStages - 1; ++stage) copy.refill(args, stage * T::kSlice);
+  if constexpr (T::kCopySteps == 1) {
+    copy.refill(args, (T::kStages - 1) * T::kSlice);
+  } else {  // the later steps' share of the last slot is left to the first steps of the loop
+#pragma unroll
+    for (int part = 0; part < T::kCopiesPerStep; ++part) copy.copy_part(part, (T::kStages - 1) * T::kSlice, copy.wanted());
+  }
 
   WarpProduct<T> product;
   product.start(shared, warp_m, warp_n, warp_k, lane);
   const int slices = (min(args.k - int(blockIdx.y) * args.k_per_split, args.k_per_split) + T::kK - 1) / T::kK;
-  std::uint32_t slot = 0;  // byte offset of the slot being multiplied
+  std::uint32_t slot = 0;                                  // byte offset of the slot being multiplied
+  std::uint32_t last_slot = (T::kStages - 1) * T::kSlice;  // of the one before it, whose refill may still be going on
 
-  copy.template wait<T::kStages - 1>();
+  copy.template wait<T::kCopySteps == 1 ? T::kStages - 1 : T::kStages - 2>();
   __syncthreads();
 
   for (int tile = int(blockIdx.x); tile < args.tiles; tile += int(gridDim.x)) {
@@ -363,6 +374,19 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
           copy_scales<T>(args, args.operand[at.group], at.m_tile * T::kM, at.n_tile * T::kN, shared);
         }
       };
+      // The copies that go with product number `done` of a step.
+      std::uint32_t bits = copy.wanted();
+      const auto copy_beside = [&](int step, int done) {
+#pragma unroll
+        for (int part = 0; part < T::kParts; ++part) {
+          const int after = T::copy_step(part);  // the barrier
+          if (step == (after == 0 ? T::kSteps - 1 : after - 1) && T::copy_position(part) == done) copy.copy_part(part, after == 0 ? slot : last_slot, bits);
+        }
+        if (done == T::kProducts - 1 && step == (T::kCopySteps == 1 ? T::kSteps - 1 : T::kCopySteps - 2)) {
+          copy.next_slice(args);
+          bits = copy.wanted();
+        }
+      };
 #pragma unroll
       for (int step = 0; step < T::kSteps; ++step) {
         const bool last_step = step == T::kSteps - 1;
@@ -382,7 +406,7 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
               for (int load = 0; load < T::kLoads; ++load) {
                 if (T::load_position(load) == done) product.load_in_order(load, a[now ^ 1], b[now ^ 1], ahead_slot, ahead_step);
               }
-              if (last_step && done == T::copy_position()) copy.refill(args, slot);
+              copy_beside(step, done);
             }
           }
         } else {
@@ -403,6 +427,7 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
           }
         }
       }
+      last_slot = slot;
       slot = next_slot;
     }
 
