@@ -17,6 +17,7 @@
 #include "help.h"
 #include "interrupt.h"
 #include "octavo/error.h"
+#include "quantize_command.h"
 
 namespace octavo::cli {
 namespace {
@@ -174,6 +175,7 @@ int run(int argc, char** argv) {
   add_inspect(program);
   add_caption(program);
   add_small_commands(program);
+  add_quantize_command(program);
   add_gpu_commands(program);
   if (argc <= 1) {
     std::fputs(program.help().c_str(), stderr);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/checked_math.h"
+#include "nn/activation_observer.h"
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/quantize/quantize_rows.h"
@@ -59,6 +60,7 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
   }
   if (!ctx.device.is_cpu()) throw Unsupported(fmt::format("{}: weights are not placed on {} yet; use --device cpu", store.component(), ctx.device.name()));
 
+  component_ = store.component();
   const bool quantizes = is_s8 && !store.has_int8();
   std::map<std::string, std::int64_t> rows_taken;
   for (const LinearPart& part : parts) {
@@ -222,6 +224,7 @@ void Linear::forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t 
 
 void Linear::forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilogue, const TensorView& y) const {
   const ArenaScope scope(*ctx.scratch);
+  auto* watcher = dynamic_cast<ActivationObserver*>(ctx.observer);
   std::int64_t first = 0;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const LinearWeights& part = parts_[i];
@@ -234,6 +237,7 @@ void Linear::forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilo
       continue;
     }
     const TensorView& floats = std::get<TensorView>(x);
+    if (watcher != nullptr) watcher->on_activations(component_, part.name, floats);
     if (part.weight.dtype == DType::s8) {
       const ArenaScope rows_scope(*ctx.scratch);
       linear(ctx, quantized_rows(ctx, floats, i), part, slice, columns);

@@ -71,6 +71,7 @@ class Linear {
   std::vector<LinearWeights> parts_{};
   std::vector<Source> sources_{};  // beside parts_; empty once quantised
   std::vector<Tensor> owned_{};
+  std::string component_{};  // of the store, for those who watch
   std::int64_t mapped_bytes_ = 0;
 };
 

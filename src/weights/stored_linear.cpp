@@ -28,6 +28,24 @@ void StoredLinear::require_readable(std::string_view who) const {
   throw DataError(message);
 }
 
+std::int64_t StoredLinear::code_bytes() const {
+  const std::int64_t elements = shape.elements();
+  switch (format) {
+    case LinearFormat::plain:
+      return elements * std::int64_t(bytes_of(dtype));
+    case LinearFormat::nf4:
+      return (elements + 1) / 2;
+    case LinearFormat::q8_0:
+      return elements / kQ8_0Block * kQ8_0Bytes;
+    case LinearFormat::q4_0:
+      return elements / kQ4_0Block * kQ4_0Bytes;
+    case LinearFormat::q4_k:
+      return elements / kQ4_KBlock * kQ4_KBytes;
+    default:
+      return elements;
+  }
+}
+
 void decode_rows(const StoredLinear& linear, std::int64_t first, std::int64_t count, float* w) {
   const std::int64_t columns = linear.in_features();
   const std::int64_t elements = count * columns;

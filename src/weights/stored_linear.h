@@ -39,6 +39,7 @@ struct StoredLinear {
 
   std::int64_t out_features() const { return shape[0]; }
   std::int64_t in_features() const { return shape[1]; }
+  std::int64_t code_bytes() const;  // of the matrix itself, without scales
   float row_scale(std::int64_t row) const { return scale.size() == 1 ? scale[0] : scale[std::size_t(row)]; }
   // Throws DataError or Unsupported "<who>: <problem>" if there is one.
   void require_readable(std::string_view who) const;

@@ -256,6 +256,26 @@ const StoredLinear& WeightStore::linear(std::string_view module) const {
   return *found;
 }
 
+const StoredLinear* WeightStore::find_linear(std::string_view module) const { return impl_->find_linear(module); }
+
+std::vector<std::string> WeightStore::modules() const {
+  std::vector<std::string> modules;
+  for (const auto& [module, linear] : impl_->projections.linears) modules.push_back(module);
+  return modules;
+}
+
+const std::vector<std::string>& WeightStore::companions() const { return impl_->projections.companions; }
+
+std::string WeightStore::identity() const {
+  std::string text;
+  for (const WeightFile& file : impl_->files) {
+    std::error_code ignored;
+    const auto time = fs::last_write_time(file.path(), ignored).time_since_epoch().count();
+    text += fmt::format("{} {} {}\n", file.path().filename().string(), fs::file_size(file.path(), ignored), time);
+  }
+  return text;
+}
+
 bool WeightStore::has_int8() const { return impl_->has_int8; }
 
 void WeightStore::release(std::string_view name) const {

@@ -52,6 +52,13 @@ class WeightStore {
   // The matrix of a module in whatever format it is stored. Lives as long as the store.
   // Throws DataError if it is missing or damaged, Unsupported if its format is not known.
   const StoredLinear& linear(std::string_view module) const;
+  // The same without checking that it can be read; null if there is none.
+  const StoredLinear* find_linear(std::string_view module) const;
+  std::vector<std::string> modules() const;  // of all matrices, sorted
+  // Names of scales, markers and states: parts of a matrix, not parameters of their own.
+  const std::vector<std::string>& companions() const;
+  // Says whether the same files are meant: their names, sizes and times of change.
+  std::string identity() const;
   // True if at least one layer is stored as int8: its plain layers were then left plain on purpose.
   bool has_int8() const;
   // Pages of this tensor, or with "<module>.weight" of all tensors of that module but the bias, may leave memory (converted, not read again).

@@ -166,7 +166,7 @@ class WholeModel(ProgramTest):
         self.refuse(INVALID, "quantize", self.folder / "none", out, contains=["does not exist"])
         self.refuse(INVALID, "quantize", TINY, out, contains=["the output must be a folder"])
         self.refuse(INVALID, "quantize", source, "/proc/none/o.safetensors", contains=["/proc/none/o.safetensors"])
-        self.refuse(INVALID, "quantize", source, contains=["OUT"])
+        self.refuse(INVALID, "quantize", source, contains=["out is required"])
 
 
 if __name__ == "__main__":

@@ -13,13 +13,40 @@ namespace {
 constexpr std::array<std::string_view, 3> kPrefixes{"", "model.diffusion_model.", "diffusion_model."};
 constexpr std::string_view kFamilyKey = "embed_image_indicator.weight";  // only this family has it
 
+constexpr std::array<std::string_view, 6> kSensitive{"embed_image_indicator", "t_embedding", "llm_cond_proj", "adaln_proj", "final_layer", "input_proj"};
+
 }  // namespace
+
+std::span<const std::string_view> sensitive_modules() { return kSensitive; }
 
 Names Names::find(const WeightStore& store) {
   Names names;
   names.prefix = models::find_prefix(store, kPrefixes, kFamilyKey);
   names.is_fused = store.has(names.layer(0, "attention.qkv.weight"));
   return names;
+}
+
+//   attention and MLP read norm(h) · weight · (1 + mod_scale): proportional to the norm's weight
+//   the output projection reads weighted means of value rows, channel by channel: proportional to the rows of W_v
+//   w2 reads silu(W1 x) · (W3 x): proportional to the rows of W3
+std::vector<models::SmoothingSite> smoothing_sites(const WeightStore& store) {
+  std::vector<models::SmoothingSite> sites;
+  const Names names = Names::find(store);
+  if (!store.has(names(kFamilyKey))) return sites;
+  for (int l = 0; store.has(names.layer(l, "feed_forward.w1.weight")); ++l) {
+    const auto at = [&](std::string_view name) { return names.layer(l, name); };
+    const std::string value = at(names.is_fused ? "attention.qkv" : "attention.to_v");
+    const std::int64_t hidden = store.linear(value).in_features();
+    if (names.is_fused) {
+      sites.push_back({.readers = {value}, .vector = at("attention_norm1.weight")});
+    } else {
+      sites.push_back({.readers = {at("attention.to_q"), at("attention.to_k"), value}, .vector = at("attention_norm1.weight")});
+    }
+    sites.push_back({.readers = {names.attention_output(l)}, .module = value, .first_row = names.is_fused ? 2 * hidden : 0});
+    sites.push_back({.readers = {at("feed_forward.w1"), at("feed_forward.w3")}, .vector = at("ffn_norm1.weight")});
+    sites.push_back({.readers = {at("feed_forward.w2")}, .module = at("feed_forward.w3"), .first_row = 0});
+  }
+  return sites;
 }
 
 std::string Names::operator()(std::string_view name) const { return fmt::format("{}{}", prefix, name); }

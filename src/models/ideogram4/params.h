@@ -1,10 +1,13 @@
 // The declarative half of the model: what its checkpoint must hold, under which names. spec section 4
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/ideogram4/dit.h"
+#include "models/quantization_policy.h"
 #include "nn/linear.h"
 #include "weights/weight_store.h"
 
@@ -21,6 +24,12 @@ struct Names {
   std::vector<nn::LinearPart> qkv(const Config& config, int index) const;
   std::string attention_output(int index) const;
 };
+
+// Parts of module names that converters leave unquantised because an error there is seen everywhere: 3 % of the parameters. spec section 5.6
+std::span<const std::string_view> sensitive_modules();
+
+// Where smoothing can be folded: the norms before attention and MLP, the value rows before the output projection, w3 before w2.
+std::vector<models::SmoothingSite> smoothing_sites(const WeightStore& store);
 
 // `has_text`: with llm_cond_norm and llm_cond_proj.
 std::vector<ParamSpec> parameters(const Config& config, const Names& names, bool has_text);

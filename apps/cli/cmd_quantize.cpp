@@ -1,0 +1,60 @@
+#include "api/quantize.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <memory>
+
+#include "generate.h"
+#include "interrupt.h"
+#include "quantize_command.h"
+
+namespace octavo::cli {
+namespace {
+
+constexpr const char* kQuantizeHelp = R"(Writes an INT8 copy of a model: one scale per row, after a rotation that spreads outliers (ConvRot). The files are
+ComfyUI's native int8_tensorwise; this program runs them as they are. A run that was stopped goes on where it was.
+
+Examples:
+  octavo quantize models/ideogram-4 models/ideogram-4-int8           # a whole model folder: both denoisers, the rest is linked
+  octavo quantize ideogram4_fp8_scaled.safetensors ideogram4_int8_convrot.safetensors
+  octavo quantize models/demo demo-int8 --group 64
+  octavo quantize in.safetensors out.safetensors --scheme w8a8 --protect "layers.0.*" --protect "*.feed_forward.w2"
+)";
+
+struct Arguments {
+  QuantizeOptions options{};
+  bool json = false;
+  bool quiet = false;
+};
+
+}  // namespace
+
+void add_quantize_command(CLI::App& program) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = program.add_subcommand("quantize", "write an INT8 copy of a model and say what it cost");
+  command->description(kQuantizeHelp);
+  QuantizeOptions& options = arguments->options;
+  command->add_option("in", options.in, "model folder, component folder, .safetensors or .gguf")->required()->type_name("IN");
+  command->add_option("out", options.out, "folder, or a .safetensors file")->required()->type_name("OUT");
+  command->add_option("--scheme", options.scheme, "convrot (default) or w8a8, without rotation")->type_name("S");
+  command->add_option("--group", options.group, "largest rotation group, a power of 4; default 256. A layer takes the largest that divides its inputs")
+      ->type_name("G");
+  command->add_option("--protect", options.protect, "auto (default): the layers that converters leave alone; none; or a pattern of module names, repeatable")
+      ->type_name("WHAT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--threads", options.threads, "CPU threads; default one per core. Does not change the file")->type_name("N");
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  command->add_flag("--quiet,-q", arguments->quiet, "no progress and no notes on standard error");
+  command->callback([arguments] {
+    QuantizeOptions& chosen = arguments->options;
+    chosen.format = arguments->json ? Format::json : Format::text;
+    if (!arguments->quiet) chosen.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+    catch_interrupts();
+    chosen.cancelled = [] { return was_interrupted(); };
+    print_result(quantize_model(chosen));
+  });
+}
+
+}  // namespace octavo::cli

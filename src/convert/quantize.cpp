@@ -1,0 +1,449 @@
+#include "convert/quantize.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "base/checked_math.h"
+#include "convert/resumable_file.h"
+#include "convert/smoothing.h"
+#include "io/json.h"
+#include "models/quantization_policy.h"
+#include "octavo/error.h"
+#include "octavo/version.h"
+#include "quant/quantize.h"
+#include "weights/weight_store.h"
+
+namespace octavo {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kRowsPerTask = 32;
+constexpr std::int64_t kDataAlignment = 64;
+constexpr std::string_view kWeight = ".weight";
+constexpr std::size_t kHashDigits = 16;
+
+enum class Way : std::uint8_t { copy, to_bf16, quantize, keep_int8 };
+
+// One unit of work: a matrix with its companions, or a tensor alone.
+struct Job {
+  std::string module{};  // or the tensor's name
+  const StoredLinear* linear = nullptr;
+  TensorView plain{};  // of a tensor that is copied
+  Way way = Way::copy;
+  int group = 0;
+  std::string reason{};  // why it is kept
+};
+
+struct OutputTensor {
+  std::string name{};
+  std::string dtype{};
+  std::vector<std::int64_t> shape{};
+  std::uint64_t bytes = 0;
+  int width = 1;             // bytes of one number: the widest come first, so that everything is aligned
+  std::uint64_t offset = 0;  // in the file
+};
+
+// FNV-1a over 64-bit words: not against forgery, only to tell two sources apart.
+class SourceHash {
+ public:
+  void add(const std::byte* bytes, std::size_t count) {
+    for (; count >= 8; bytes += 8, count -= 8) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, bytes, 8);
+      mix(word);
+    }
+    std::uint64_t rest = count;
+    std::memcpy(&rest, bytes, count);
+    mix(rest ^ (std::uint64_t(count) << 56));
+  }
+  void add(const std::string& text) { add(reinterpret_cast<const std::byte*>(text.data()), text.size()); }
+  std::string text() const { return fmt::format("{:016x}", state_); }
+
+ private:
+  void mix(std::uint64_t word) {
+    state_ = (state_ ^ word) * 0x100000001b3u;
+    state_ ^= state_ >> 29;
+  }
+  std::uint64_t state_ = 0xcbf29ce484222325u;
+};
+
+std::string marker_text(int group) {
+  std::string text =
+      group == 0 ? R"({"format": "int8_tensorwise"})" : fmt::format(R"({{"format": "int8_tensorwise", "convrot": true, "convrot_groupsize": {}}})", group);
+  text.resize(std::size_t(round_up(std::int64_t(text.size()), 8)), ' ');  // white space behind JSON is allowed, and the next tensor stays aligned
+  return text;
+}
+
+bool is_embedding(std::string_view module) { return module.substr(module.rfind('.') + 1).starts_with("embed"); }
+
+class Converter {
+ public:
+  Converter(const fs::path& in, const QuantizeRecipe& recipe, ThreadPool& pool, Observer& observer)
+      : store_(in, "quantize"), recipe_(recipe), pool_(pool), observer_(observer) {
+    plan_jobs();
+    if (recipe.smooth > 0) smooth_jobs();
+    plan_layout();
+  }
+
+  QuantizeReport run(const fs::path& out);
+
+ private:
+  void plan_jobs();
+  void smooth_jobs();
+  void plan_layout();
+  void add_output(const std::string& name, const std::string& dtype, std::vector<std::int64_t> shape, int width);
+  std::optional<std::string> reason_to_keep(const std::string& module) const;
+  std::string header(const std::string& source_hash) const;
+  const OutputTensor& output(const std::string& name) const { return outputs_[index_.at(name)]; }
+  void write(ResumableFile& file, const std::string& name, const void* data) const {
+    const OutputTensor& tensor = output(name);
+    file.write_at(tensor.offset, {static_cast<const std::byte*>(data), std::size_t(tensor.bytes)});
+  }
+  QuantizedLayer run_job(ResumableFile& file, const Job& job, SourceHash& hash) const;
+  void quantize_layer(ResumableFile& file, const Job& job, QuantizedLayer& layer) const;
+  void copy_layer(ResumableFile& file, const Job& job) const;
+  void warn_about_patterns(std::vector<std::string>& remarks) const;
+
+  WeightStore store_;
+  const QuantizeRecipe& recipe_;
+  ThreadPool& pool_;
+  Observer& observer_;
+  std::vector<Job> jobs_{};
+  SmoothingPlan smoothing_{};
+  std::vector<Tensor> smoothed_{};  // vectors whose place in the file their jobs' `plain` takes
+  std::vector<OutputTensor> outputs_{};
+  std::map<std::string, std::size_t> index_{};
+  std::uint64_t header_bytes_ = 0, file_bytes_ = 0;
+};
+
+std::optional<std::string> Converter::reason_to_keep(const std::string& module) const {
+  if (is_embedding(module)) return "an embedding";
+  for (const std::string& pattern : recipe_.protect) {
+    if (matches(pattern, module)) return "as asked";
+  }
+  if (recipe_.protects_sensitive) {
+    for (const std::string_view sensitive : models::sensitive_modules()) {
+      if (matches(fmt::format("*{}*", sensitive), module)) return "sensitive";
+    }
+  }
+  return {};
+}
+
+void Converter::plan_jobs() {
+  std::map<std::string, Job> by_name;  // sorted: the order of work does not depend on the file
+  std::set<std::string_view> companions(store_.companions().begin(), store_.companions().end());
+  for (const std::string& name : store_.names()) {
+    if (companions.contains(name)) continue;
+    const StoredLinear* linear = name.ends_with(kWeight) ? store_.find_linear(std::string_view(name).substr(0, name.size() - kWeight.size())) : nullptr;
+    if (linear != nullptr && (linear->format != LinearFormat::plain || store_.get(name).shape.rank() == 2)) continue;  // below
+    by_name[name] = {.module = name, .plain = store_.get(name)};
+  }
+  for (const std::string& module : store_.modules()) {
+    const StoredLinear& linear = store_.linear(module);
+    if (linear.format == LinearFormat::plain && store_.get(module + std::string(kWeight)).shape.rank() != 2) continue;
+    Job job{.module = module, .linear = &linear};
+    if (linear.format == LinearFormat::s8) {
+      if (linear.smoothing != Smoothing::none) {
+        throw Unsupported(fmt::format(
+            "quantize: linear '{}' is smoothed int8; the format that is written has no place for a smoothing vector. Start from the unquantised model",
+            module));
+      }
+      job.way = Way::keep_int8;
+      job.group = linear.rotation_group;
+    } else if (const auto reason = reason_to_keep(module)) {
+      job.way = linear.format == LinearFormat::plain ? Way::copy : Way::to_bf16;
+      job.reason = *reason;
+      if (job.way == Way::copy) job.plain = store_.get(module + std::string(kWeight));
+    } else {
+      job.way = Way::quantize;
+      job.group = rotation_group_for(linear.in_features(), recipe_.group);
+    }
+    by_name[module] = job;
+  }
+  for (auto& [name, job] : by_name) jobs_.push_back(std::move(job));
+}
+
+void Converter::smooth_jobs() {
+  std::map<std::string_view, Job*> by_name;
+  for (Job& job : jobs_) by_name[job.module] = &job;
+  smoothing_ = plan_smoothing(store_, recipe_.activations, recipe_.smooth, [&](const std::string& module) {
+    const auto found = by_name.find(module);
+    return found != by_name.end() && found->second->way == Way::quantize;
+  });
+  for (const auto& [name, divisor] : smoothing_.vectors) {
+    Job& job = *by_name.at(name);
+    smoothed_.push_back(to_float_tensor(job.plain));
+    for (std::size_t k = 0; k < divisor.size(); ++k) smoothed_.back().as<float>()[k] /= divisor[k];
+    job.plain = smoothed_.back();  // float32 now: bf16 could not carry the quotient
+  }
+}
+
+void Converter::add_output(const std::string& name, const std::string& dtype, std::vector<std::int64_t> shape, int width) {
+  std::uint64_t bytes = std::uint64_t(width);
+  for (const std::int64_t extent : shape) bytes *= std::uint64_t(extent);
+  outputs_.push_back({name, dtype, std::move(shape), bytes, width, 0});
+}
+
+void Converter::plan_layout() {
+  const auto shape_of = [](const Shape& shape) {
+    std::vector<std::int64_t> extents;
+    for (int axis = 0; axis < shape.rank(); ++axis) extents.push_back(shape[axis]);
+    return extents;
+  };
+  const auto float_name = [](DType dtype) { return dtype == DType::f32 ? "F32" : dtype == DType::bf16 ? "BF16" : "F16"; };
+  for (const Job& job : jobs_) {
+    const std::string weight = job.linear == nullptr ? job.module : job.module + std::string(kWeight);
+    if (job.way == Way::copy) {
+      add_output(weight, float_name(job.plain.dtype), shape_of(job.plain.shape), int(bytes_of(job.plain.dtype)));
+    } else if (job.way == Way::to_bf16) {
+      add_output(weight, "BF16", shape_of(job.linear->shape), 2);
+    } else {
+      add_output(weight, "I8", shape_of(job.linear->shape), 1);
+      add_output(job.module + ".weight_scale", "F32", {job.linear->out_features(), 1}, 4);
+      add_output(job.module + ".comfy_quant", "U8", {std::int64_t(marker_text(job.group).size())}, 1);
+    }
+  }
+  std::stable_sort(outputs_.begin(), outputs_.end(), [](const OutputTensor& a, const OutputTensor& b) { return a.width > b.width; });
+  std::uint64_t offset = 0;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].offset = offset;  // from the start of the data, until the header's length is known
+    offset += outputs_[i].bytes;
+    index_[outputs_[i].name] = i;
+  }
+  header_bytes_ = 8 + header(std::string(kHashDigits, '0')).size();
+  file_bytes_ = header_bytes_ + offset;
+  for (OutputTensor& tensor : outputs_) tensor.offset += header_bytes_;
+}
+
+std::string Converter::header(const std::string& source_hash) const {
+  Json layers = Json::object();
+  for (const Job& job : jobs_) {
+    if (job.way != Way::quantize && job.way != Way::keep_int8) continue;
+    Json& layer = layers[job.module] = {{"format", "int8_tensorwise"}};
+    if (job.group > 0) layer.update({{"convrot", true}, {"convrot_groupsize", job.group}});
+  }
+  Json metadata = {{"format", "pt"},
+                   {"_quantization_metadata", Json{{"format_version", "1.0"}, {"layers", layers}}.dump()},
+                   {"octavo.recipe", recipe_.text()},
+                   {"octavo.source_hash", source_hash},
+                   {"octavo.version", version()}};
+  Json all = {{"__metadata__", metadata}};
+  for (const OutputTensor& tensor : outputs_) {
+    const std::uint64_t begin = tensor.offset - header_bytes_;  // header_bytes_ is 0 while it is being measured
+    all[tensor.name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, begin + tensor.bytes}}};
+  }
+  std::string text = all.dump();
+  text.resize(std::size_t(round_up(8 + std::int64_t(text.size()), kDataAlignment) - 8), ' ');
+  return text;
+}
+
+// Codes, scales and what it cost. The error is measured where the codes live: a rotation changes no length.
+void Converter::quantize_layer(ResumableFile& file, const Job& job, QuantizedLayer& layer) const {
+  const StoredLinear& linear = *job.linear;
+  const std::int64_t rows = linear.out_features(), columns = linear.in_features(), tasks = ceil_div(rows, kRowsPerTask);
+  std::vector<std::int8_t> codes(std::size_t(rows * columns));
+  std::vector<float> scales(static_cast<std::size_t>(rows));
+  struct Sums {
+    double error = 0, norm = 0, largest = 0;
+  };
+  std::vector<Sums> sums(static_cast<std::size_t>(tasks));
+  pool_.for_each(tasks, [&](std::int64_t task) {
+    std::vector<float> w(static_cast<std::size_t>(columns));
+    Sums& sum = sums[std::size_t(task)];
+    for (std::int64_t n = task * kRowsPerTask; n < std::min(rows, (task + 1) * kRowsPerTask); ++n) {
+      decode_rows(linear, n, 1, w.data());
+      smoothing_.apply(job.module, n, w);
+      for (const float x : w) sum.largest = std::max(sum.largest, double(std::fabs(x)));
+      if (job.group > 0) rotate_row(w.data(), columns, job.group);
+      std::int8_t* q = codes.data() + n * columns;
+      const float scale = scales[std::size_t(n)] = quantize_weight_row(w.data(), columns, q);
+      double row_error = 0, row_norm = 0;
+      for (std::int64_t k = 0; k < columns; ++k) {
+        const float difference = w[std::size_t(k)] - scale * float(q[k]);
+        row_error += double(difference) * difference;
+        row_norm += double(w[std::size_t(k)]) * w[std::size_t(k)];
+      }
+      sum.error += row_error;
+      sum.norm += row_norm;
+    }
+  });
+  Sums total;
+  for (const Sums& sum : sums) {
+    total.error += sum.error;
+    total.norm += sum.norm;
+    total.largest = std::max(total.largest, sum.largest);
+  }
+  if (!std::isfinite(total.error) || !std::isfinite(total.norm)) {
+    throw DataError(fmt::format("quantize: linear '{}' holds a number that is not finite; the source is damaged", job.module));
+  }
+  layer.relative_error = total.norm > 0 ? std::sqrt(total.error / total.norm) : 0;
+  layer.outlier_ratio = total.norm > 0 ? total.largest / std::sqrt(total.norm / double(rows * columns)) : 0;
+  write(file, job.module + std::string(kWeight), codes.data());
+  write(file, job.module + ".weight_scale", scales.data());
+  write(file, job.module + ".comfy_quant", marker_text(job.group).data());
+}
+
+void Converter::copy_layer(ResumableFile& file, const Job& job) const {
+  const std::string weight = job.linear == nullptr ? job.module : job.module + std::string(kWeight);
+  if (job.way == Way::copy) return write(file, weight, job.plain.data);
+  const StoredLinear& linear = *job.linear;
+  const std::int64_t rows = linear.out_features(), columns = linear.in_features();
+  if (job.way == Way::keep_int8) {
+    std::vector<float> scales;
+    for (std::int64_t n = 0; n < rows; ++n) scales.push_back(linear.row_scale(n));
+    write(file, weight, linear.codes);
+    write(file, job.module + ".weight_scale", scales.data());
+    return write(file, job.module + ".comfy_quant", marker_text(job.group).data());
+  }
+  std::vector<bf16> stored(std::size_t(rows * columns));
+  pool_.for_each(ceil_div(rows, kRowsPerTask), [&](std::int64_t task) {
+    std::vector<float> w(static_cast<std::size_t>(columns));
+    for (std::int64_t n = task * kRowsPerTask; n < std::min(rows, (task + 1) * kRowsPerTask); ++n) {
+      decode_rows(linear, n, 1, w.data());
+      store_from_float(w.data(), columns, DType::bf16, stored.data() + n * columns);
+    }
+  });
+  write(file, weight, stored.data());
+}
+
+QuantizedLayer Converter::run_job(ResumableFile& file, const Job& job, SourceHash& hash) const {
+  QuantizedLayer layer{.module = job.module};
+  hash.add(job.module);
+  if (job.linear == nullptr) {
+    hash.add(static_cast<const std::byte*>(job.plain.data), job.plain.bytes());
+    copy_layer(file, job);
+    store_.release(job.module);
+    return layer;
+  }
+  const StoredLinear& linear = *job.linear;
+  hash.add(linear.codes, std::size_t(linear.code_bytes()));
+  layer.shape = linear.shape;
+  layer.before = describe(linear);
+  layer.bytes_before = linear.bytes;
+  layer.bytes_after = std::int64_t(output(job.module + std::string(kWeight)).bytes);
+  layer.rotation_group = job.group;
+  layer.is_quantized = job.way == Way::quantize || job.way == Way::keep_int8;
+  if (job.way == Way::quantize) {
+    layer.after = job.group > 0 ? fmt::format("int8, rotated by {}", job.group) : "int8";
+    quantize_layer(file, job, layer);
+  } else {
+    layer.after = job.way == Way::keep_int8 ? "int8 as it was" : fmt::format("kept: {}", job.reason);
+    copy_layer(file, job);
+  }
+  if (layer.is_quantized) layer.bytes_after += std::int64_t(output(job.module + ".weight_scale").bytes + output(job.module + ".comfy_quant").bytes);
+  store_.release(job.module + std::string(kWeight));
+  return layer;
+}
+
+// A finished layer in the journal, so that a resumed run still has the whole report.
+std::string note_of(const QuantizedLayer& layer, const std::string& hash) {
+  return Json{{"hash", hash},
+              {"shape", {layer.shape.rank() == 2 ? layer.shape[0] : 0, layer.shape.rank() == 2 ? layer.shape[1] : 0}},
+              {"before", layer.before},
+              {"after", layer.after},
+              {"is_quantized", layer.is_quantized},
+              {"group", layer.rotation_group},
+              {"error", layer.relative_error},
+              {"outlier", layer.outlier_ratio},
+              {"bytes", {layer.bytes_before, layer.bytes_after}}}
+      .dump();
+}
+
+QuantizedLayer layer_of(const std::string& module, const std::string& note, std::string& hash) {
+  const Json json = parse_json(note, "journal");
+  hash = json.at("hash").get<std::string>();
+  return {.module = module,
+          .shape = {json.at("shape")[0].get<std::int64_t>(), json.at("shape")[1].get<std::int64_t>()},
+          .before = json.at("before").get<std::string>(),
+          .after = json.at("after").get<std::string>(),
+          .is_quantized = json.at("is_quantized").get<bool>(),
+          .rotation_group = json.at("group").get<int>(),
+          .relative_error = json.at("error").get<double>(),
+          .outlier_ratio = json.at("outlier").get<double>(),
+          .bytes_before = json.at("bytes")[0].get<std::int64_t>(),
+          .bytes_after = json.at("bytes")[1].get<std::int64_t>()};
+}
+
+void Converter::warn_about_patterns(std::vector<std::string>& remarks) const {
+  const std::vector<std::string> modules = store_.modules();
+  for (const std::string& pattern : recipe_.protect) {
+    if (std::any_of(modules.begin(), modules.end(), [&](const std::string& module) { return matches(pattern, module); })) continue;
+    remarks.push_back(fmt::format("--protect '{}' matches no layer; near: {}", pattern, fmt::join(nearest_names(pattern, modules, 3), ", ")));
+  }
+}
+
+QuantizeReport Converter::run(const fs::path& out) {
+  QuantizeReport report{.recipe = recipe_.text(), .remarks = store_.remarks(), .bytes_after = std::int64_t(file_bytes_)};
+  warn_about_patterns(report.remarks);
+  if (recipe_.smooth > 0) {
+    report.remarks.push_back(fmt::format(
+        "smoothing was folded in {} places{}", smoothing_.sites,
+        smoothing_.skipped_sites > 0 ? fmt::format("; {} more have a layer that is not quantised or was not seen in calibration", smoothing_.skipped_sites)
+                                     : ""));
+  }
+  for (const std::string& remark : report.remarks) observer_.on_advisory(remark);
+  const std::string blank_header = header(std::string(kHashDigits, '0'));
+  SourceHash plan;
+  plan.add(blank_header);
+  plan.add(store_.identity());
+  for (const auto& [module, s] : smoothing_.columns) plan.add(reinterpret_cast<const std::byte*>(s.data()), s.size() * sizeof(float));
+  ResumableFile file(out, file_bytes_, plan.text());
+  const std::uint64_t length = blank_header.size();
+  file.write_at(0, {reinterpret_cast<const std::byte*>(&length), sizeof(length)});
+  file.write_at(sizeof(length), std::as_bytes(std::span(blank_header)));
+
+  SourceHash source;
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    if (observer_.cancelled()) throw Cancelled("quantize: stopped as asked; the same command goes on where it stopped");
+    observer_.on_progress("quantise", 0, int(i), int(jobs_.size()));
+    const Job& job = jobs_[i];
+    QuantizedLayer layer;
+    std::string hash;
+    if (const auto known = file.finished().find(job.module); known != file.finished().end()) {
+      layer = layer_of(job.module, known->second, hash);
+      report.resumed_layers += job.linear != nullptr ? 1 : 0;
+    } else {
+      SourceHash own;
+      layer = run_job(file, job, own);
+      hash = own.text();
+      // A journal entry costs two waits for the disk: small tensors are cheaper to do again.
+      if (job.linear != nullptr) file.finish_part(job.module, note_of(layer, hash));
+    }
+    source.add(hash);
+    if (job.linear == nullptr) report.bytes_before += std::int64_t(job.plain.bytes());
+    if (job.linear == nullptr) continue;
+    report.bytes_before += layer.bytes_before;
+    report.layers.push_back(std::move(layer));
+  }
+  report.source_hash = source.text();
+  const std::string final_header = header(report.source_hash);
+  file.write_at(sizeof(length), std::as_bytes(std::span(final_header)));
+  file.commit();
+  observer_.on_progress("quantise", 0, int(jobs_.size()), int(jobs_.size()));
+  return report;
+}
+
+}  // namespace
+
+double QuantizedLayer::snr_db() const { return relative_error > 0 ? -20 * std::log10(relative_error) : 999; }
+
+QuantizeReport quantize_checkpoint(const fs::path& in, const fs::path& out, const QuantizeRecipe& recipe, ThreadPool& pool, Observer& observer) {
+  recipe.validate();
+  std::error_code ignored;
+  const fs::path in_file = fs::is_directory(in, ignored) ? in / out.filename() : in;
+  if (fs::exists(out, ignored) && fs::exists(in_file, ignored) && fs::equivalent(in_file, out, ignored)) {
+    throw InvalidArgument(fmt::format("quantize: input and output are the same file '{}'; give another name for the output", out.string()));
+  }
+  return Converter(in, recipe, pool, observer).run(out);
+}
+
+}  // namespace octavo

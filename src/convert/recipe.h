@@ -1,0 +1,36 @@
+// How a checkpoint is to be quantised: which layers, with which rotation. Data.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "convert/calibration.h"
+
+namespace octavo {
+
+struct QuantizeRecipe {
+  int group = 0;                       // rotation (ConvRot): the largest group, a power of 4; 0: none
+  bool protects_sensitive = true;      // layers that the model's makers and converters leave alone
+  std::vector<std::string> protect{};  // more of them: patterns of whole module names, '*' stands for anything
+
+  double smooth = 0;               // alpha of the smoothing, 0 to 1; 0: none
+  ActivationMaxima activations{};  // of the component that is quantised; what the smoothing is computed from
+
+  // Throws InvalidArgument if the group is not a power of 4 or over 4096, or alpha is outside 0 to 1.
+  void validate() const;
+  std::string text() const;  // for metadata: "int8 rows, rotated by 256"
+};
+
+// The largest 4^n <= limit that divides `columns`; 0 if even 4 does not, or limit is 0.
+int rotation_group_for(std::int64_t columns, int limit);
+
+// True if the whole name fits the pattern.
+bool matches(std::string_view pattern, std::string_view name);
+
+// Up to `count` names that are most like `pattern`, by edit distance.
+std::vector<std::string> nearest_names(std::string_view pattern, std::span<const std::string> names, std::size_t count);
+
+}  // namespace octavo

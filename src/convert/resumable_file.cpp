@@ -1,0 +1,108 @@
+#include "convert/resumable_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/files.h"
+#include "io/json.h"
+#include "octavo/error.h"
+
+namespace octavo {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string reason() { return std::strerror(errno); }
+
+// What an earlier run left, if it followed the same plan. A journal that cannot be read is as good as none.
+std::map<std::string, std::string> read_journal(const fs::path& path, const std::string& plan) {
+  std::map<std::string, std::string> finished;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return finished;
+  try {
+    const Json journal = read_json(path);
+    if (journal.at("plan").get<std::string>() != plan) return finished;
+    for (const auto& [part, note] : journal.at("finished").items()) finished[part] = note.get<std::string>();
+  } catch (const std::exception&) {
+    finished.clear();
+  }
+  return finished;
+}
+
+}  // namespace
+
+ResumableFile::ResumableFile(fs::path path, std::uint64_t bytes, const std::string& plan)
+    : path_(std::move(path)), partial_(path_), journal_(path_), plan_(plan) {
+  partial_ += ".partial";
+  journal_ += ".partial.json";
+  if (fs::is_directory(path_)) throw InvalidArgument(fmt::format("output '{}': is a folder; give the name of a file", path_.string()));
+  fd_ = ::open(partial_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ < 0)
+    throw InvalidArgument(fmt::format("output '{}': cannot be written ({}); choose a path in a folder that exists and is writable", path_.string(), reason()));
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    ::close(std::exchange(fd_, -1));
+    throw InvalidArgument(fmt::format("output '{}': another process is writing it; wait for it, or choose another name", path_.string()));
+  }
+  finished_ = read_journal(journal_, plan_);
+  if (finished_.empty() && ::ftruncate(fd_, 0) != 0) throw DataError(fmt::format("output '{}': cannot be emptied ({})", partial_.string(), reason()));
+  std::error_code failure;
+  const fs::space_info space = fs::space(partial_, failure);
+  const std::uint64_t present = std::uint64_t(std::max<off_t>(::lseek(fd_, 0, SEEK_END), 0));
+  if (!failure && bytes > present && space.available < bytes - present) {
+    if (finished_.empty()) abandon();
+    throw DataError(
+        fmt::format("output '{}': needs {} bytes but the disk has {} free; make room or choose another disk", path_.string(), bytes, space.available));
+  }
+}
+
+ResumableFile::~ResumableFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void ResumableFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), off_t(offset));
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw DataError(fmt::format("output '{}': writing failed ({}); is the disk full?", path_.string(), reason()));
+    }
+    bytes = bytes.subspan(std::size_t(written));
+    offset += std::uint64_t(written);
+  }
+}
+
+void ResumableFile::finish_part(const std::string& part, const std::string& note) {
+  if (::fdatasync(fd_) != 0) throw DataError(fmt::format("output '{}': writing failed ({}); is the disk full?", path_.string(), reason()));
+  finished_[part] = note;
+  Json journal = {{"plan", plan_}, {"finished", Json::object()}};
+  for (const auto& [name, text] : finished_) journal["finished"][name] = text;
+  const std::string text = journal.dump(1);
+  AtomicFile file(journal_);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+void ResumableFile::commit() {
+  std::error_code failure;
+  if (::fsync(fd_) == 0) fs::rename(partial_, path_, failure);
+  if (failure)
+    throw DataError(fmt::format("output '{}': could not be given its name ({}); the parts are in '{}'", path_.string(), failure.message(), partial_.string()));
+  ::close(std::exchange(fd_, -1));
+  fs::remove(journal_, failure);
+}
+
+void ResumableFile::abandon() noexcept {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  std::error_code ignored;
+  fs::remove(partial_, ignored);
+  fs::remove(journal_, ignored);
+}
+
+}  // namespace octavo

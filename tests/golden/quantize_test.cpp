@@ -1,0 +1,193 @@
+// What quantising costs in the result: golden models, plain and rotated int8 files, through the real denoisers in w8a8.
+#include "convert/quantize.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "base/files.h"
+#include "golden/golden.h"
+#include "golden/temporary_model.h"
+#include "models/ideogram4/dit.h"
+
+namespace octavo {
+namespace {
+
+namespace fs = std::filesystem;
+using golden::CpuContext;
+using golden::Reference;
+
+constexpr float kGuidance = 7.0f;
+
+// A model folder's two denoisers, possibly changed, and what they compute at one model time.
+struct Denoisers {
+  fs::path cond, uncond;
+
+  Tensor guided(CpuContext& cpu, const Reference& reference, const Precision& precision) const {
+    const Tensor features = reference.features(), noise = reference.noise();
+    const std::vector<float> times{0.37f};
+    std::vector<Tensor> v;
+    for (const bool conditional : {true, false}) {
+      const ideogram4::Dit dit(cpu, conditional ? cond : uncond, conditional ? "transformer" : "unconditional_transformer", precision);
+      const auto session = dit.prepare(cpu, 6, 4, conditional ? std::optional<TensorView>(features) : std::nullopt, times);
+      v.emplace_back(DType::f32, noise.shape());
+      dit.forward(cpu, *session, 0, noise, v.back());
+    }
+    for (std::int64_t i = 0; i < noise.shape().elements(); ++i) v[0].as<float>()[i] = kGuidance * v[0].as<float>()[i] + (1 - kGuidance) * v[1].as<float>()[i];
+    return std::move(v[0]);
+  }
+};
+
+class Quantize : public ::testing::TestWithParam<std::string> {
+ protected:
+  Reference reference{GetParam()};
+  golden::TemporaryFolder temporary{};
+  CpuContext cpu{};
+
+  Denoisers source() const { return {reference.folder / "transformer", reference.folder / "unconditional_transformer"}; }
+
+  // The same network with one input channel of every block projection made `factor` times as large by the norm before it: weights of that
+  // channel divided by as much, so that in exact arithmetic nothing changes.
+  Denoisers with_outlier(float factor) {
+    Denoisers changed{temporary.path() / "outlier" / "transformer", temporary.path() / "outlier" / "unconditional_transformer"};
+    for (const auto& [from, to] : {std::pair{source().cond, changed.cond}, std::pair{source().uncond, changed.uncond}}) {
+      golden::EditableCheckpoint checkpoint(from / golden::kDiffusersFile);
+      checkpoint.convert(DType::f32);
+      for (auto& [name, view] : checkpoint.tensors()) {
+        if (!name.starts_with("layers.")) continue;
+        constexpr std::int64_t kChannel = 5;
+        if (name.ends_with("attention_norm1.weight") || name.ends_with("ffn_norm1.weight")) view.as<float>()[kChannel] *= factor;
+        const bool reads_norm = name.find(".to_q.") != std::string::npos || name.find(".to_k.") != std::string::npos ||
+                                name.find(".to_v.") != std::string::npos || name.ends_with("w1.weight") || name.ends_with("w3.weight");
+        if (!reads_norm) continue;
+        for (std::int64_t n = 0; n < view.rows(); ++n) view.row<float>(n)[kChannel] /= factor;
+      }
+      fs::create_directories(to);
+      fs::copy_file(from / "config.json", to / "config.json");
+      checkpoint.write(to / golden::kDiffusersFile);
+    }
+    return changed;
+  }
+
+  Denoisers quantized(const Denoisers& from, const std::string& name, QuantizeRecipe recipe, QuantizeReport* report = nullptr,
+                      const ActivationStatistics* statistics = nullptr) {
+    Denoisers result{temporary.path() / name / "transformer", temporary.path() / name / "unconditional_transformer"};
+    Observer observer;
+    for (const auto& [in, out] : {std::pair{from.cond, result.cond}, std::pair{from.uncond, result.uncond}}) {
+      fs::create_directories(out);
+      fs::copy_file(in / "config.json", out / "config.json");
+      if (statistics != nullptr) recipe.activations = statistics->of(in == from.cond ? "transformer" : "unconditional_transformer");
+      const QuantizeReport made = quantize_checkpoint(in, out / golden::kDiffusersFile, recipe, cpu.pool, observer);
+      if (report != nullptr) *report = made;
+    }
+    return result;
+  }
+  double error(const Denoisers& denoisers, const Precision& precision, const Tensor& expected) {
+    return golden::relative_l2(denoisers.guided(cpu, reference, precision), expected);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, Quantize, ::testing::ValuesIn(golden::reference_names()), golden::test_name);
+
+// The same arithmetic at another time: a plain int8 file of the block linears gives the bits that w8a8 gives when it quantises at load.
+TEST_P(Quantize, a_plain_file_is_what_w8a8_makes_at_load) {
+  const Denoisers file = quantized(source(), "blocks", {.group = 0, .protect = {"*adaln_modulation"}});
+  EXPECT_TRUE(golden::same_bits(file.guided(cpu, reference, precision::w8a8), source().guided(cpu, reference, precision::w8a8)));
+}
+
+TEST_P(Quantize, errors_per_layer_and_after_guidance) {
+  const Tensor expected = source().guided(cpu, reference, precision::f32);
+  QuantizeReport plain_report, rotated_report;
+  const Denoisers plain = quantized(source(), "plain", {.group = 0}, &plain_report);
+  const Denoisers rotated = quantized(source(), "rotated", {.group = 16}, &rotated_report);
+  double plain_sum = 0, rotated_sum = 0;
+  for (std::size_t i = 0; i < plain_report.layers.size(); ++i) {
+    const QuantizedLayer& a = plain_report.layers[i];
+    const QuantizedLayer& b = rotated_report.layers[i];
+    if (!a.is_quantized) continue;
+    std::printf("%s %-40s plain %.4f  rotated %.4f (%d)\n", GetParam().c_str(), a.module.c_str(), a.relative_error, b.relative_error, b.rotation_group);
+    plain_sum += a.relative_error * a.relative_error;
+    rotated_sum += b.relative_error * b.relative_error;
+    EXPECT_EQ(b.rotation_group, 16);
+    // A step of the largest weight / 127 has a uniform error of step / sqrt(12): with rows of Gaussian weights, whose largest of K <= 512 is
+    // below 4.5 times their root mean square, 4.5 / 127 / sqrt(12) = 1.02 %.
+    EXPECT_LE(a.relative_error, 0.0102) << a.module;
+    EXPECT_LE(b.relative_error, 0.0102) << b.module;
+  }
+  const double plain_error = error(plain, precision::w8a8, expected), rotated_error = error(rotated, precision::w8a8, expected);
+  std::printf("%s after guidance %.0f: plain %.5f  rotated %.5f  at load %.5f\n", GetParam().c_str(), kGuidance, plain_error, rotated_error,
+              error(source(), precision::w8a8, expected));
+  // These weights are Gaussian already, so a rotation has nothing to gain; it must not lose either, beyond what two draws of rounding differ by.
+  EXPECT_LE(std::sqrt(rotated_sum), 1.1 * std::sqrt(plain_sum));
+  EXPECT_LE(rotated_error, 1.25 * plain_error);
+}
+
+// An outlier of 50 times the rest leaves the others 2.5 bits. Smoothing moves half of it (in logarithms) back into the weights, and here that undoes
+// it. A rotation over G channels leaves a G-th root of its energy in each: 50 / sqrt(256) = 3.1 beside values whose largest is about 3, so twice
+// the step; hence the wider bound.
+TEST_P(Quantize, an_outlier_channel_is_tamed_by_smoothing_and_nearly_by_rotation) {
+  constexpr float kFactor = 50;
+  const Denoisers planted = with_outlier(kFactor);
+  const Tensor expected = source().guided(cpu, reference, precision::f32);
+  ASSERT_LE(error(planted, precision::f32, expected), 1e-4) << "planting must not change the function";
+  Observer nobody;
+  ActivationStatistics statistics(nobody);
+  cpu.ctx.observer = &statistics;
+  planted.guided(cpu, reference, precision::f32);
+  cpu.ctx.observer = nullptr;
+
+  const double clean = error(quantized(source(), "clean", {.group = 0}), precision::w8a8, expected);
+  const double plain = error(quantized(planted, "plain", {.group = 0}), precision::w8a8, expected);
+  const int group = GetParam() == "tiny-hd256" ? 256 : 64;  // the largest that divides the width, 256 or 192
+  const double rotated = error(quantized(planted, "rotated", {.group = group}), precision::w8a8, expected);
+  const double smoothed = error(quantized(planted, "smoothed", {.group = 0, .smooth = 0.5}, nullptr, &statistics), precision::w8a8, expected);
+  const double both = error(quantized(planted, "both", {.group = group, .smooth = 0.5}, nullptr, &statistics), precision::w8a8, expected);
+  std::printf("%s outlier x %.0f: clean %.5f  plain %.5f  rotated by %d %.5f  smoothed %.5f  both %.5f\n", GetParam().c_str(), kFactor, clean, plain, group,
+              rotated, smoothed, both);
+  EXPECT_GE(plain, 3 * clean) << "the outlier must hurt, or the test shows nothing";
+  EXPECT_LE(rotated, 3 * clean);
+  EXPECT_LE(smoothed, 2 * clean);
+  EXPECT_LE(both, 2 * clean);
+}
+
+// Smoothing moves factors about: one that is lost in one of the eight places would cost far more than rounding does.
+TEST_P(Quantize, smoothing_costs_nothing_where_there_is_no_outlier) {
+  Observer nobody;
+  ActivationStatistics statistics(nobody);
+  cpu.ctx.observer = &statistics;
+  const Tensor expected = source().guided(cpu, reference, precision::f32);
+  cpu.ctx.observer = nullptr;
+  ASSERT_GE(statistics.of("transformer").size(), 14u);
+  QuantizeReport report;
+  const double smoothed = error(quantized(source(), "smoothed", {.group = 0, .smooth = 0.5}, &report, &statistics), precision::w8a8, expected);
+  EXPECT_THAT(report.remarks, ::testing::Contains("smoothing was folded in 8 places"));  // 4 in each of 2 layers
+  const double plain = error(quantized(source(), "plain", {.group = 0}), precision::w8a8, expected);
+  std::printf("%s without outlier: plain %.5f  smoothed %.5f\n", GetParam().c_str(), plain, smoothed);
+  EXPECT_LE(smoothed, 1.25 * plain);
+}
+
+TEST_P(Quantize, an_int8_file_quantised_again_is_unchanged) {
+  const Denoisers once = quantized(source(), "once", {.group = 16}), twice = quantized(once, "twice", {.group = 64});
+  const SafetensorsFile a(once.cond / golden::kDiffusersFile), b(twice.cond / golden::kDiffusersFile);
+  ASSERT_EQ(a.entries().size(), b.entries().size());
+  for (const SafetensorsEntry& entry : a.entries()) {
+    const TensorView x = a.tensor(entry.name), y = b.tensor(entry.name);
+    ASSERT_EQ(x.shape, y.shape) << entry.name;
+    EXPECT_EQ(std::memcmp(x.data, y.data, x.bytes()), 0) << entry.name;
+  }
+}
+
+TEST_P(Quantize, same_bytes_for_any_number_of_threads) {
+  Observer observer;
+  std::vector<std::string> files;
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    const fs::path out = temporary.path() / fmt::format("{}.safetensors", threads);
+    quantize_checkpoint(source().cond, out, {.group = 16}, pool, observer);
+    files.push_back(read_text(out, 1u << 30));
+  }
+  EXPECT_TRUE(files[0] == files[1]);
+}
+
+}  // namespace
+}  // namespace octavo
