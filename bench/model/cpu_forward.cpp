@@ -229,6 +229,13 @@ json measure_apart(const std::string& program, const Model& model, const Precisi
   return json::parse(text);
 }
 
+// Running processes beside this one: a shared machine shows here.
+std::string load_average() {
+  std::string text;
+  std::ifstream("/proc/loadavg") >> text;
+  return text;
+}
+
 std::string processor_name() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {
@@ -279,8 +286,13 @@ int run(int argc, char** argv) {
 
   golden::TemporaryFolder temporary;
   const fs::path data = fs::path(OCTAVO_SOURCE_DIR) / "tests" / "golden" / "data";
-  json record{{"bench", "cpu_forward"}, {"processor", processor_name()}, {"isa", std::string(cpu::name_of(cpu::active_isa()))}, {"threads", threads},
-              {"rounds", rounds},       {"rows", json::array()}};
+  json record{{"bench", "cpu_forward"},
+              {"processor", processor_name()},
+              {"isa", std::string(cpu::name_of(cpu::active_isa()))},
+              {"threads", threads},
+              {"rounds", rounds},
+              {"load_average_before", load_average()},
+              {"rows", json::array()}};
   fmt::print("{}, {} threads, {}\n", processor_name(), threads, cpu::name_of(cpu::active_isa()));
   print_header();
   std::stringstream names(wanted);
