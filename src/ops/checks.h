@@ -54,6 +54,13 @@ inline void check_vector(std::string_view who, std::string_view what, const Tens
   check_memory(who, what, view);
 }
 
+// For ops that read x again after they have begun to write y.
+inline void check_apart(std::string_view who, std::string_view what, const TensorView& x, const TensorView& y) {
+  if (y.data == x.data && y.shape.elements() > 0 && x.shape.elements() > 0) {
+    throw InvalidArgument(fmt::format("{}: y and {} {} are the same memory; give y a place of its own", who, what, describe(x)));
+  }
+}
+
 [[noreturn]] inline void no_gpu_body(std::string_view who) { throw Unsupported(fmt::format("{}: no GPU body yet; use --device cpu", who)); }
 
 }  // namespace octavo

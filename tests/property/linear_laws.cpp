@@ -399,6 +399,9 @@ TEST(LinearErrors, say_who_what_and_sizes) {
   nowhere.data = nullptr;
   EXPECT_NE(message_of([&] { linear(cpu, nowhere, {.weight = w8}, {}, y); }).find("null pointer"), std::string::npos);
 
+  const Tensor square = random.floats(DType::f32, {8, 8});
+  EXPECT_NE(message_of([&] { linear(cpu, square, {.weight = square}, {}, square); }).find("same memory"), std::string::npos);
+
   const Tensor long_x = Tensor::zeros(DType::s8, {1, kMaxExactK + 1}), long_w = Tensor::zeros(DType::s8, {1, kMaxExactK + 1}), acc(DType::s32, {1, 1});
   EXPECT_NE(message_of([&] { linear_accumulate(cpu, long_x, long_w, acc); }).find("133144"), std::string::npos);
 }

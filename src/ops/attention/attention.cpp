@@ -18,6 +18,9 @@ void check_attention(const TensorView& q, const TensorView& k, const TensorView&
   check_float_matrix(op, "k", k, k.rows(), kv_columns, q.device);
   check_float_matrix(op, "v", v, k.rows(), kv_columns, q.device);
   check_float_matrix(op, "y", y, q.rows(), q.columns(), q.device);
+  check_apart(op, "q", q, y);
+  check_apart(op, "k", k, y);
+  check_apart(op, "v", v, y);
   if (q.rows() > 0 && k.rows() == 0) throw InvalidArgument(fmt::format("{}: {} queries but no key; a softmax over nothing has no value", op, q.rows()));
   if (args.causal && q.rows() != k.rows())
     throw InvalidArgument(fmt::format("{}: causal needs as many keys as queries, but there are {} and {}", op, k.rows(), q.rows()));

@@ -18,6 +18,7 @@ void check_conv2d(const std::string& op, const TensorView& x, const ConvWeights&
                   const TensorView& y) {
   check_map(op, "x", x, x.device);
   check_map(op, "y", y, x.device);
+  check_apart(op, "x", x, y);
   const TensorView& weight = w.weight;
   if (weight.shape.rank() != 4 || !is_float(weight.dtype) || !weight.is_dense() || weight.device != x.device || weight.shape[3] != x.shape[2]) {
     throw InvalidArgument(fmt::format("{}: the weight is {}; dense f32, bf16 or f16 [Cout, kh, kw, {}] on {} is needed for x {}", op, describe(weight),

@@ -25,6 +25,7 @@ void check_around(const std::string& op, const TensorView& x, const LinearWeight
   }
   if (w.bias) check_float_vector(op, "bias", *w.bias, n, x.device);
   check_float_matrix(op, "y", y, x.rows(), n, x.device);
+  check_apart(op, "x", x, y);
   if (epilogue.mod_gate) check_vector(op, "mod_gate", *epilogue.mod_gate, DType::f32, n, x.device);
   if (epilogue.residual) check_float_matrix(op, "residual", *epilogue.residual, x.rows(), n, x.device);
 }
