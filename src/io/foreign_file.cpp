@@ -12,7 +12,7 @@ std::string foreign_kind(std::span<const std::byte> bytes) {
   if (head.starts_with("PK\x03\x04"sv)) return "a zip archive (PyTorch .bin and .pt files are zips); convert it to safetensors first";
   if (head.starts_with("\x80\x02"sv) || head.starts_with("\x80\x04"sv) || head.starts_with("\x80\x05"sv))
     return "a Python pickle (an old PyTorch file); convert it to safetensors first";
-  if (head.starts_with("GGUF"sv)) return "a GGUF file; this program reads safetensors";
+  if (head.starts_with("GGUF"sv)) return "a GGUF file";
   if (head.starts_with("\x89PNG"sv)) return "a PNG picture";
   if (head.starts_with("\x1f\x8b"sv)) return "a gzip archive; unpack it first";
   head.erase(0, std::min(head.find_first_not_of("\xef\xbb\xbf \t\r\n"), head.size()));
