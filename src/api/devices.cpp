@@ -10,6 +10,7 @@
 
 #include "api/describe.h"
 #include "base/build.h"
+#include "cpu/isa.h"
 #include "device/device.h"
 #include "io/json.h"
 #include "pipeline/memory.h"
@@ -63,7 +64,8 @@ constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 std::string text() {
   std::string lines = fmt::format("cpu     {}, {} cores usable, {:.1f} GiB available\n", cpu_name(), usable_cores(), available_memory() / kGiB);
-  lines += fmt::format("        instruction sets: {}\n", fmt::join(instruction_sets(), " "));
+  lines += fmt::format("        instruction sets: {}; kernels: {} (OCTAVO_CPU_ISA chooses a lower step)\n", fmt::join(instruction_sets(), " "),
+                       cpu::name_of(cpu::active_isa()));
   lines += fmt::format("        precisions: {} (auto: f32)\n", fmt::join(precisions(), ", "));
   const GpuList list = list_gpus();
   for (std::size_t i = 0; i < list.gpus.size(); ++i) {
@@ -82,6 +84,7 @@ std::string json() {
                    {"cores", usable_cores()},
                    {"available_bytes", std::int64_t(std::min(available_memory(), 9e18))},
                    {"instruction_sets", instruction_sets()},
+                   {"kernels", cpu::name_of(cpu::active_isa())},
                    {"precisions", precisions()},
                    {"auto", precision::f32.name}};
   const GpuList list = list_gpus();

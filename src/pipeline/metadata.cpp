@@ -57,6 +57,7 @@ std::string request_json(const Request& resolved, const Origin& origin, std::uin
   if (resolved.noise) json["noise"] = fmt::format("{}:{}", resolved.noise->path, resolved.noise->tensor);
   json["precision"] = origin.precision;
   json["device"] = origin.device;
+  json["kernels"] = origin.kernels;
   if (origin.cpu_reference) json["cpu_reference"] = true;
   if (resolved.force) json["force"] = true;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // a path need not be UTF-8; the prompt is
@@ -71,7 +72,7 @@ std::string command_from_request_json(const std::string& text) {
   if (!json.is_object()) throw DataError("the picture's request: is not a JSON object; the text chunk was probably edited");
   std::string command = "octavo generate";
   for (const auto& [key, value] : json.items()) {
-    if (key == "version") continue;
+    if (key == "version" || key == "kernels") continue;  // facts, not wishes
     std::string option = fmt::format("--{}", key);
     std::replace(option.begin(), option.end(), '_', '-');
     command += value.is_boolean() ? fmt::format(" {}", option) : fmt::format(" {} {}", option, shell_quoted(option_text(value)));

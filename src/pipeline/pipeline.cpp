@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/files.h"
+#include "cpu/isa.h"
 #include "io/safetensors.h"
 #include "models/flux2_vae/vae.h"
 #include "models/ideogram4/dit.h"
@@ -103,7 +104,13 @@ struct Pipeline::Impl {
   // What everything but the block linears computes in: w8a8 is a matter of the denoisers alone (numerics.md section 10).
   const Precision& plain_precision() const { return options.precision.weight.is_quantized() ? precision::f32 : options.precision; }
   int token_pixels() const { return vae_config.scale() * vae_config.patch; }
-  Origin origin() const { return {options.model_name, std::string(options.precision.name), "cpu", options.cpu_reference}; }
+  Origin origin() const {
+    return {.model = options.model_name,
+            .precision = std::string(options.precision.name),
+            .device = "cpu",
+            .kernels = options.cpu_reference ? "reference" : std::string(cpu::name_of(cpu::active_isa())),
+            .cpu_reference = options.cpu_reference};
+  }
 
   void check_components() const;
   MemoryQuestion memory_question(const RequestPlan& plan, std::int64_t text_tokens) const;

@@ -19,7 +19,7 @@ Request resolved() {
 }
 
 TEST(Metadata, holds_every_value_that_changes_a_byte) {
-  const Json json = parse_json(request_json(resolved(), {.model = "m", .precision = "w8a8", .device = "cpu"}, 42), "test");
+  const Json json = parse_json(request_json(resolved(), {.model = "m", .precision = "w8a8", .device = "cpu", .kernels = "avx512"}, 42), "test");
   EXPECT_EQ(json.at("version"), version());
   EXPECT_EQ(json.at("model"), "m");
   EXPECT_EQ(json.at("prompt"), "it's \"quoted\" 😀");
@@ -32,6 +32,7 @@ TEST(Metadata, holds_every_value_that_changes_a_byte) {
   EXPECT_EQ(json.at("seed"), 42);
   EXPECT_EQ(json.at("schedule_end"), "zero");
   EXPECT_EQ(json.at("precision"), "w8a8");
+  EXPECT_EQ(json.at("kernels"), "avx512");
 }
 
 // A5: a picture of a batch and the same seed alone must be the same bytes.
@@ -58,10 +59,11 @@ TEST(Metadata, constant_guidance_is_one_value) {
 }
 
 TEST(Metadata, becomes_a_command_that_a_shell_can_run) {
-  const std::string command = command_from_request_json(request_json(resolved(), {.precision = "f32", .device = "cpu", .cpu_reference = true}, 42));
+  const std::string command =
+      command_from_request_json(request_json(resolved(), {.precision = "f32", .device = "cpu", .kernels = "reference", .cpu_reference = true}, 42));
   EXPECT_THAT(command, testing::StartsWith(
                            "octavo generate --prompt 'it'\\''s \"quoted\" 😀' --width 64 --height 32 --steps 3 --guidance 7.0,7.0,0.1 --mu 0.7 --std 1.5"));
-  EXPECT_THAT(command, HasSubstr(" --schedule-end zero --seed 42 --precision f32 --device cpu --cpu-reference"));
+  EXPECT_THAT(command, testing::EndsWith(" --schedule-end zero --seed 42 --precision f32 --device cpu --cpu-reference"));
 }
 
 TEST(Metadata, an_edited_chunk_is_damage_not_a_crash) {
