@@ -19,6 +19,7 @@ Examples:
   octavo quantize models/ideogram-4 models/ideogram-4-int8           # a whole model folder: both denoisers, the rest is linked
   octavo quantize ideogram4_fp8_scaled.safetensors ideogram4_int8_convrot.safetensors
   octavo quantize models/demo demo-int8 --group 64
+  octavo quantize models/demo demo-smooth --scheme w8a8 --smooth 0.5 --calibrate prompts.txt
   octavo quantize in.safetensors out.safetensors --scheme w8a8 --protect "layers.0.*" --protect "*.feed_forward.w2"
 )";
 
@@ -44,6 +45,9 @@ void add_quantize_command(CLI::App& program) {
       ->type_name("WHAT")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--smooth", options.smooth, "move outliers into the weights before quantising, 0 to 1, usual 0.5; needs --calibrate and a model folder")
+      ->type_name("ALPHA");
+  command->add_option("--calibrate", options.calibrate, "prompts, one a line, drawn to see what the layers read")->type_name("FILE");
   command->add_option("--threads", options.threads, "CPU threads; default one per core. Does not change the file")->type_name("N");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->add_flag("--quiet,-q", arguments->quiet, "no progress and no notes on standard error");

@@ -63,7 +63,7 @@ void add_generate(CLI::App& program) {
   text("--noise", arguments->noise, "FILE:NAME", "start from this tensor of a safetensors file instead of drawn noise", how);
 
   const char* where = "Where to compute";
-  text("--precision", arguments->precision, "P", "auto (default), f32, bf16 or w8a8", where);
+  text("--precision", arguments->precision, "P", "auto (default), f32, bf16 or w8a8; to compare with: w8a8-dequant, fp8, nf4", where);
   text("--device", arguments->device, "D", "auto (default), cpu, cuda or cuda:N", where);
   text("--threads", arguments->threads, "N", "CPU threads; default one per core. Does not change the picture", where);
   flag("--cpu-reference", arguments->cpu_reference, "run the plain CPU bodies, the definition; very slow", where);

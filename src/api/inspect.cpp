@@ -116,7 +116,7 @@ bool is_png(const std::string& path) {
 
 std::string describe_path(const std::string& path, const std::string& precision_name, Format format) {
   const Precision* precision = precision_name == "auto" ? &precision::f32 : precision::find(precision_name);
-  if (precision == nullptr) throw InvalidArgument(fmt::format("inspect: --precision '{}' is unknown; known: auto, f32, bf16, w8a8", precision_name));
+  if (precision == nullptr) throw InvalidArgument(fmt::format("inspect: --precision '{}' is unknown; known: auto, f32, bf16, w8a8, w8a8-dequant, fp8, nf4", precision_name));
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw InvalidArgument(fmt::format("inspect: '{}' does not exist; give a model folder, a .safetensors file or a .png", path));
   if (!fs::is_directory(path, ignored)) return is_png(path) ? describe_picture(path, format) : describe_weights(path, format);

@@ -6,11 +6,14 @@
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/observer.h"
+#include "convert/calibration.h"
 #include "convert/quantize.h"
 #include "io/json.h"
 #include "octavo/error.h"
+#include "pipeline/pipeline.h"
 
 namespace octavo {
 namespace {
@@ -29,7 +32,8 @@ struct NamedReport {
 class LineObserver final : public Observer {
  public:
   LineObserver(const QuantizeOptions& options, std::string name) : options_(options), name_(std::move(name)) {}
-  void on_progress(std::string_view, int, int step, int steps) override {
+  void on_progress(std::string_view part, int, int step, int steps) override {
+    if (part != "quantise") return;  // calibration says its own
     const auto now = std::chrono::steady_clock::now();
     if (!options_.progress || (now - last_ < std::chrono::milliseconds(500) && step != steps)) return;
     last_ = now;
@@ -62,9 +66,38 @@ QuantizeRecipe recipe_of(const QuantizeOptions& options) {
       recipe.protect.push_back(word);
     }
   }
+  recipe.smooth = options.smooth;
   recipe.validate();
+  if (options.smooth > 0 && options.calibrate.empty()) {
+    throw InvalidArgument("quantize: --smooth needs --calibrate FILE, a file with a few prompts, one a line, like those the model will be given");
+  }
+  if (options.smooth == 0 && !options.calibrate.empty()) throw InvalidArgument("quantize: --calibrate is used by --smooth only; give --smooth 0.5 too");
   if (options.threads < 0) throw InvalidArgument(fmt::format("quantize: --threads {} must be at least 1; leave it out for one per core", options.threads));
   return recipe;
+}
+
+std::vector<std::string> read_prompts(const std::string& path) {
+  std::vector<std::string> prompts;
+  std::istringstream text(read_text_argument(path, "quantize: --calibrate"));
+  for (std::string line; std::getline(text, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (!line.empty()) prompts.push_back(line);
+  }
+  if (prompts.empty()) throw InvalidArgument(fmt::format("quantize: --calibrate '{}' holds no prompt; write one a line", path));
+  return prompts;
+}
+
+// Draws every prompt with the model's own settings in f32 and watches what the projections read. The pictures are thrown away.
+void calibrate(const QuantizeOptions& options, ActivationStatistics& statistics) {
+  const std::vector<std::string> prompts = read_prompts(options.calibrate);
+  Pipeline pipeline({.model = options.in, .precision = precision::f32, .threads = options.threads});
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    if (options.progress) options.progress(fmt::format("quantize: calibration prompt {}/{}", i + 1, prompts.size()));
+    Request request;
+    request.prompt = prompts[i];
+    request.seed = i;
+    pipeline.run(pipeline.plan(request), statistics, {});
+  }
 }
 
 // A second name for the same bytes where the disk allows it, a copy elsewhere. What is there already stays.
@@ -91,7 +124,8 @@ bool is_same(const fs::path& a, const fs::path& b) {
   return fs::exists(a, ignored) && fs::exists(b, ignored) && fs::equivalent(a, b, ignored);
 }
 
-NamedReport quantize_component(const QuantizeOptions& options, const QuantizeRecipe& recipe, ThreadPool& pool, const fs::path& in, const fs::path& out) {
+NamedReport quantize_component(const QuantizeOptions& options, QuantizeRecipe recipe, const ActivationStatistics& statistics, ThreadPool& pool,
+                               const fs::path& in, const fs::path& out) {
   const bool is_file = out.extension() == ".safetensors";
   fs::path file = out;
   if (!is_file) {
@@ -102,17 +136,18 @@ NamedReport quantize_component(const QuantizeOptions& options, const QuantizeRec
     file = out / kFileName;
   }
   LineObserver observer(options, in.filename().string());
+  recipe.activations = statistics.of(in.filename().string());
   return {file.string(), quantize_checkpoint(in, file, recipe, pool, observer)};
 }
 
-std::vector<NamedReport> quantize_folder(const QuantizeOptions& options, const QuantizeRecipe& recipe, ThreadPool& pool, const fs::path& in,
-                                         const fs::path& out) {
+std::vector<NamedReport> quantize_folder(const QuantizeOptions& options, const QuantizeRecipe& recipe, const ActivationStatistics& statistics, ThreadPool& pool,
+                                         const fs::path& in, const fs::path& out) {
   if (out.extension() == ".safetensors") {
     throw InvalidArgument(fmt::format("quantize: '{}' is a model folder, so the output must be a folder too, not '{}'", in.string(), out.string()));
   }
   std::vector<NamedReport> reports;
   for (const char* component : kDenoisers) {
-    if (fs::is_directory(in / component)) reports.push_back(quantize_component(options, recipe, pool, in / component, out / component));
+    if (fs::is_directory(in / component)) reports.push_back(quantize_component(options, recipe, statistics, pool, in / component, out / component));
   }
   if (reports.empty()) throw InvalidArgument(fmt::format("quantize: '{}' has neither of the folders transformer and unconditional_transformer", in.string()));
   for (const fs::directory_entry& entry : fs::directory_iterator(in)) {
@@ -183,12 +218,18 @@ std::string quantize_model(const QuantizeOptions& options) {
   if (!fs::exists(in, ignored))
     throw InvalidArgument(fmt::format("quantize: '{}' does not exist; give a model folder, a component folder or a file with weights", options.in));
   if (is_same(in, out)) throw InvalidArgument(fmt::format("quantize: input and output are the same, '{}'; give another name for the output", options.in));
+  const bool is_model = fs::exists(in / "model_index.json", ignored);
+  if (recipe.smooth > 0 && !is_model)
+    throw InvalidArgument(fmt::format("quantize: --smooth draws pictures to calibrate, so it needs a whole model folder, not '{}'", options.in));
+  LineObserver observer(options, "calibration");
+  ActivationStatistics statistics(observer);
+  if (recipe.smooth > 0) calibrate(options, statistics);
   ThreadPool pool(options.threads);
   std::vector<NamedReport> reports;
-  if (fs::exists(in / "model_index.json", ignored)) {
-    reports = quantize_folder(options, recipe, pool, in, out);
+  if (is_model) {
+    reports = quantize_folder(options, recipe, statistics, pool, in, out);
   } else {
-    reports.push_back(quantize_component(options, recipe, pool, in, out));
+    reports.push_back(quantize_component(options, recipe, statistics, pool, in, out));
   }
   return options.format == Format::json ? json_of(reports) : text_of(reports);
 }

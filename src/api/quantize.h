@@ -16,6 +16,8 @@ struct QuantizeOptions {
   std::string scheme = "convrot";      // or "w8a8": no rotation
   int group = 256;                     // largest rotation group
   std::vector<std::string> protect{};  // "auto", "none" or patterns; empty: auto. Patterns come on top of auto unless "none" is among them
+  double smooth = 0;                   // alpha; 0: no smoothing
+  std::string calibrate{};             // file with one prompt a line, drawn to see what the layers read; needed by `smooth`
   int threads = 0;
   Format format = Format::text;
   std::function<void(const std::string&)> progress{};  // lines for a person

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "base/checked_math.h"
 #include "nn/activation_observer.h"
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/quantize/quantize_rows.h"
+#include "quant/formats/e4m3.h"
 
 namespace octavo::nn {
 namespace {
@@ -53,14 +55,18 @@ TensorView bias_rows(const TensorView& bias, std::int64_t first, std::int64_t co
 
 }  // namespace
 
-Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const NumberFormat& format, bool keep_int8) {
+Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use)
+    : dequantizes_(use.dequantizes), component_(store.component()) {
+  const NumberFormat& format = use.format;
   const bool is_s8 = format.storage == DType::s8 && format.granularity == Granularity::per_channel;
-  if (!is_s8 && (format.is_quantized() || !is_float(format.storage))) {
-    throw Unsupported(fmt::format("{}: weights in {} are not built; f32, bf16 and s8 per channel are", store.component(), name_of(format.storage)));
+  const bool is_fp8 = format.storage == DType::f8_e4m3 && format.granularity == Granularity::per_channel;
+  const bool is_nf4 = format.storage == DType::u8 && format.granularity == Granularity::per_group && format.group > 0;
+  if (!is_s8 && !is_fp8 && !is_nf4 && (format.is_quantized() || !is_float(format.storage))) {
+    throw Unsupported(
+        fmt::format("{}: weights in {} are not built; f32, bf16, s8 and e4m3 per channel and NF4 are", store.component(), name_of(format.storage)));
   }
   if (!ctx.device.is_cpu()) throw Unsupported(fmt::format("{}: weights are not placed on {} yet; use --device cpu", store.component(), ctx.device.name()));
 
-  component_ = store.component();
   const bool quantizes = is_s8 && !store.has_int8();
   std::map<std::string, std::int64_t> rows_taken;
   for (const LinearPart& part : parts) {
@@ -73,18 +79,57 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
       weights.bias = bias_rows(store.get(part.module + ".bias"), first, rows);
       mapped_bytes_ += std::int64_t(weights.bias->bytes());
     }
-    if (stored.format == LinearFormat::s8 && (is_s8 || keep_int8)) {
+    if (stored.format == LinearFormat::s8 && (is_s8 || use.keep_int8)) {
       add_int8(stored, std::move(weights), first, rows);
     } else if (quantizes) {
       weights.weight = TensorView(nullptr, DType::s8, {rows, stored.in_features()});
       parts_.push_back(std::move(weights));
       sources_.push_back({&stored, first, false});
+    } else if ((is_fp8 && stored.format != LinearFormat::e4m3) || (is_nf4 && stored.format != LinearFormat::nf4)) {
+      add_float(ctx, store, encoded(ctx, stored, first, rows, format), std::move(weights), 0, rows, DType::f32);
+      if (first + rows == stored.out_features()) store.release(part.module + ".weight");
     } else {
       add_float(ctx, store, stored, std::move(weights), first, rows, format.storage == DType::bf16 ? DType::bf16 : DType::f32);
     }
     first += rows;
   }
   if (quantizes) quantize(ctx, store);
+}
+
+// Rows of a matrix in another format, made once.
+const StoredLinear& Linear::encoded(ExecContext& ctx, const StoredLinear& stored, std::int64_t first_row, std::int64_t rows, const NumberFormat& format) {
+  encoded_.push_back(std::make_unique<Encoded>());
+  Encoded& own = *encoded_.back();
+  const std::int64_t columns = stored.in_features(), count = rows * columns;
+  own.linear.module = stored.module;
+  own.linear.shape = {rows, columns};
+  if (format.storage == DType::f8_e4m3) {
+    own.linear.format = LinearFormat::e4m3;
+    own.codes.resize(std::size_t(count));
+    own.linear.scale.resize(std::size_t(rows));
+    for_row_tasks(ctx, rows, [&](std::int64_t first, std::int64_t task_rows) {
+      std::vector<float> w(static_cast<std::size_t>(columns));
+      for (std::int64_t n = first; n < first + task_rows; ++n) {
+        decode_rows(stored, first_row + n, 1, w.data());
+        own.linear.scale[std::size_t(n)] = encode_e4m3(w.data(), columns, own.codes.data() + n * columns);
+      }
+    });
+  } else {
+    own.linear.format = LinearFormat::nf4;
+    own.codes.resize(std::size_t(ceil_div(count, 2)));
+    own.absmax.resize(std::size_t(ceil_div(count, format.group)));
+    // Blocks do not know rows: tasks begin where a block, a row and a byte begin together.
+    const std::int64_t task_rows = std::int64_t(format.group) * 2 / std::gcd(columns, std::int64_t(format.group) * 2);
+    ctx.pool->for_each(ceil_div(rows, task_rows), [&](std::int64_t task) {
+      const std::int64_t first = task * task_rows, taken = std::min(task_rows, rows - first);
+      std::vector<float> w(static_cast<std::size_t>(taken * columns));
+      decode_rows(stored, first_row + first, taken, w.data());
+      encode_nf4(w.data(), taken * columns, format.group, own.codes.data() + first * columns / 2, own.absmax.data() + first * columns / format.group);
+    });
+    own.linear.nf4 = {.packed = own.codes.data(), .map = kNf4Map, .absmax = own.absmax.data(), .block = format.group};
+  }
+  own.linear.codes = reinterpret_cast<const std::byte*>(own.codes.data());
+  return own.linear;
 }
 
 // Codes stay in the map. Consecutive rows of one module are one product: its sums are exact, so the bits are those of the parts.
@@ -222,6 +267,34 @@ void Linear::forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t 
   }
 }
 
+// What the field called INT8: both sides back to bf16, then a float product. Rotated rows meet rotated weights.
+void Linear::forward_dequantized(ExecContext& ctx, const QuantizedView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const {
+  const ArenaScope scope(*ctx.scratch);
+  const LinearWeights& whole = parts_[part];
+  const auto dequantized = [&](const TensorView& codes, const float* scale, const TensorView& to) {
+    for_row_tasks(ctx, codes.rows(), [&](std::int64_t first, std::int64_t count) {
+      std::vector<float> row(static_cast<std::size_t>(codes.columns()));
+      for (std::int64_t n = first; n < first + count; ++n) {
+        decode_int8_row(codes.row<std::int8_t>(n), codes.columns(), scale[n], 0, row.data());
+        store_from_float(row.data(), codes.columns(), to.dtype, to.row_bytes(n));
+      }
+    });
+  };
+  const TensorView rows = scratch_tensor(ctx, DType::bf16, x.q.shape, "dequantised rows");
+  dequantized(x.q, x.scale.as<float>(), rows);
+  const std::int64_t panel_rows = std::min(whole.out_features(), std::max(kRowsPerTask, kPanelElements / whole.in_features()));
+  const TensorView memory = scratch_tensor(ctx, DType::bf16, {panel_rows, whole.in_features()}, "dequantised weight");
+  for (std::int64_t first = 0; first < whole.out_features(); first += panel_rows) {
+    const std::int64_t count = std::min(panel_rows, whole.out_features() - first);
+    LinearWeights panel;
+    panel.name = whole.name;
+    panel.weight = memory.row_range(0, count);
+    if (whole.bias) panel.bias = bias_rows(*whole.bias, first, count);
+    dequantized(whole.weight.row_range(first, count), whole.scale->as<float>() + first, panel.weight);
+    linear(ctx, rows, panel, sliced(epilogue, first, count), y.column_range(first, count));
+  }
+}
+
 void Linear::forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilogue, const TensorView& y) const {
   const ArenaScope scope(*ctx.scratch);
   auto* watcher = dynamic_cast<ActivationObserver*>(ctx.observer);
@@ -232,15 +305,19 @@ void Linear::forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilo
     const Epilogue slice = sliced(epilogue, first, count);
     const TensorView columns = parts_.size() == 1 ? y : y.column_range(first, count);
     first += count;
+    const auto int8_product = [&](const QuantizedView& codes) {
+      if (dequantizes_) return forward_dequantized(ctx, codes, i, slice, columns);
+      linear(ctx, codes, part, slice, columns);
+    };
     if (const auto* codes = std::get_if<QuantizedView>(&x)) {
-      linear(ctx, *codes, part, slice, columns);
+      int8_product(*codes);
       continue;
     }
     const TensorView& floats = std::get<TensorView>(x);
     if (watcher != nullptr) watcher->on_activations(component_, part.name, floats);
     if (part.weight.dtype == DType::s8) {
       const ArenaScope rows_scope(*ctx.scratch);
-      linear(ctx, quantized_rows(ctx, floats, i), part, slice, columns);
+      int8_product(quantized_rows(ctx, floats, i));
     } else if (sources_[i].is_decoded) {
       forward_decoded(ctx, floats, i, slice, columns);
     } else {
@@ -270,6 +347,7 @@ std::int64_t Linear::in_features() const { return parts_.at(0).in_features(); }
 std::int64_t Linear::owned_bytes() const {
   std::int64_t sum = 0;
   for (const Tensor& tensor : owned_) sum += std::int64_t(tensor.bytes());
+  for (const auto& matrix : encoded_) sum += std::int64_t(matrix->codes.size() + (matrix->absmax.size() + matrix->linear.scale.size()) * sizeof(float));
   return sum;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,19 @@ struct LinearPart {
   std::int64_t rows = 0;  // 0: all that are left
 };
 
+// What a projection's weights become.
+struct LinearUse {
+  NumberFormat format{};
+  bool keep_int8 = false;    // int8 in the file runs as it is even where the format asks for floats (layers outside the blocks in w8a8)
+  bool dequantizes = false;  // int8 on both sides is turned back into bf16 before the product: Precision::dequantizes
+
+  LinearUse() = default;
+  LinearUse(const NumberFormat& weights, bool keeps_int8 = false, bool turns_back = false)  // NOLINT: a format alone says it too
+      : format(weights), keep_int8(keeps_int8), dequantizes(turns_back) {}
+  // Of a layer inside the blocks.
+  explicit LinearUse(const Precision& precision) : LinearUse(precision.weight, precision.activation.is_quantized(), precision.dequantizes()) {}
+};
+
 class Linear {
  public:
   Linear() = default;
@@ -32,10 +46,10 @@ class Linear {
   //   format s8 per channel int8 in the file runs as it is, never requantised, and the layers that such a file left plain stay plain;
   //                         without int8 in the file: one own matrix and its scales, numerics.md section 2; every stored weight is read once and
   //                         its pages are released
-  // `keep_int8`: int8 in the file runs as it is even where the format asks for floats (layers outside the blocks in w8a8).
+  //   format e4m3 per channel, u8 per group of 64 (NF4): as the file has it if it has that format, else quantised once at load; decoded as above
   // A fused checkpoint gives the same bits as a split one if the caller names the same part sizes: each part is one product.
   // The store must have been checked and must outlive this. Throws Unsupported for other formats, or on a GPU (not yet).
-  Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const NumberFormat& format, bool keep_int8 = false);
+  Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
 
   // x: rows in the form of input(), or floats, which are then smoothed, rotated and quantised here. y [M, out], may be a slice of wider rows.
   void forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilogue, const TensorView& y) const;
@@ -66,11 +80,22 @@ class Linear {
                  DType dtype);
   void quantize(ExecContext& ctx, const WeightStore& store);
   void forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const;
+  void forward_dequantized(ExecContext& ctx, const QuantizedView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const;
+  const StoredLinear& encoded(ExecContext& ctx, const StoredLinear& stored, std::int64_t first_row, std::int64_t rows, const NumberFormat& format);
   QuantizedView quantized_rows(ExecContext& ctx, const TensorView& x, std::size_t part) const;
 
   std::vector<LinearWeights> parts_{};
   std::vector<Source> sources_{};  // beside parts_; empty once quantised
+  // A matrix in another format than the file's.
+  struct Encoded {
+    StoredLinear linear{};
+    std::vector<std::uint8_t> codes{};
+    std::vector<float> absmax{};
+  };
+
   std::vector<Tensor> owned_{};
+  std::vector<std::unique_ptr<Encoded>> encoded_{};  // sources_ point to them
+  bool dequantizes_ = false;
   std::string component_{};  // of the store, for those who watch
   std::int64_t mapped_bytes_ = 0;
 };

@@ -21,12 +21,15 @@ struct NumberFormat {
 };
 
 // A recipe: how block linears store weights, how activations travel between ops, what sums are kept in.
+// Quantised on both sides but summed in f32: both are dequantised first and multiplied as floats.
 struct Precision {
   std::string_view name{};
-  NumberFormat weight{};          // of the block linears; everything else stays as stored
-  NumberFormat activation{};      // what a block linear reads
+  NumberFormat weight{};      // of the block linears; everything else stays as stored
+  NumberFormat activation{};  // what a block linear reads
   DType accumulator = DType::f32;
-  DType residual = DType::f32;    // what ops hand to each other on the CPU (numerics.md section 10)
+  DType residual = DType::f32;  // what ops hand to each other on the CPU (numerics.md section 10)
+
+  bool dequantizes() const { return activation.is_quantized() && accumulator == DType::f32; }
 };
 
 namespace precision {
@@ -35,7 +38,12 @@ namespace precision {
 inline constexpr Precision f32{"f32", {DType::f32}, {DType::f32}, DType::f32, DType::f32};
 inline constexpr Precision bf16{"bf16", {DType::bf16}, {DType::bf16}, DType::f32, DType::bf16};
 inline constexpr Precision w8a8{"w8a8", {DType::s8, Granularity::per_channel}, {DType::s8, Granularity::per_token}, DType::s32, DType::f32};
-inline constexpr std::array all{f32, bf16, w8a8};
+// For comparison. What the field called INT8 before integer products: quantise, dequantise, multiply in bf16.
+inline constexpr Precision w8a8_dequant{"w8a8-dequant", {DType::s8, Granularity::per_channel}, {DType::s8, Granularity::per_token}, DType::f32, DType::f32};
+// Weights alone: decoded to f32 and multiplied as floats.
+inline constexpr Precision fp8{"fp8", {DType::f8_e4m3, Granularity::per_channel}, {DType::f32}, DType::f32, DType::f32};
+inline constexpr Precision nf4{"nf4", {DType::u8, Granularity::per_group, 64}, {DType::f32}, DType::f32, DType::f32};  // two codes to a byte
+inline constexpr std::array all{f32, bf16, w8a8, w8a8_dequant, fp8, nf4};
 
 inline const Precision* find(std::string_view name) {
   for (const Precision& candidate : all) {

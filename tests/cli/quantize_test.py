@@ -2,6 +2,7 @@
 """`octavo quantize`, and its files read by a reader that knows nothing but the format's description (numpy)."""
 import json
 import pathlib
+import shutil
 import struct
 import subprocess
 import time
@@ -156,6 +157,32 @@ class WholeModel(ProgramTest):
         self.assertEqual(fresh["layers"], shown["layers"])
         self.assertEqual(out.read_bytes(), again.read_bytes())
 
+    def test_smoothing_is_folded_into_a_file_of_the_same_kind(self):
+        prompts = self.folder / "prompts.txt"
+        prompts.write_text("a red circle on a white background\n\n  \ntwo blue stars\n")
+        small = self.folder / "model"
+        shutil.copytree(TINY, small)
+        index = json.loads((small / "model_index.json").read_text())
+        index["generation_defaults"] = {"width": 64, "height": 64, "num_inference_steps": 2, "steps": 2, "guidance": 3}
+        (small / "model_index.json").write_text(json.dumps(index))
+        self.succeed("quantize", small, self.folder / "smooth", "--scheme", "w8a8", "--smooth", "0.5", "--calibrate", prompts, "--quiet")
+        self.succeed("quantize", small, self.folder / "plain", "--scheme", "w8a8", "--quiet")
+        smooth, metadata = read(self.folder / "smooth" / "transformer" / FILE)
+        plain, _ = read(self.folder / "plain" / "transformer" / FILE)
+        self.assertEqual(smooth.keys(), plain.keys())
+        self.assertIn("smoothed with alpha 0.5", metadata["octavo.recipe"])
+        # norm(h) · weight · (1 + scale) · W: the product of the norm's weight and a column of W is what it was, to half a step of int8
+        for norm, module in (("attention_norm1", "attention.to_q"), ("ffn_norm1", "feed_forward.w1")):
+            def product(tensors):
+                at = f"layers.0.{module}"
+                return tensors[f"{at}.weight"] * tensors[f"{at}.weight_scale"] * tensors[f"layers.0.{norm}.weight"]
+
+            ours, theirs = product(smooth), product(plain)
+            self.assertFalse(np.array_equal(smooth[f"layers.0.{norm}.weight"], plain[f"layers.0.{norm}.weight"]))
+            self.assertLess(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs), 0.05)
+        drawn = self.draw("a.png", "--precision", "w8a8", model=["--model", str(self.folder / "smooth"), *FAST[2:]])
+        self.assertTrue(drawn.startswith(b"\x89PNG"))
+
     def test_what_is_refused(self):
         source = TINY / "transformer"
         out = self.folder / "o.safetensors"
@@ -167,6 +194,12 @@ class WholeModel(ProgramTest):
         self.refuse(INVALID, "quantize", TINY, out, contains=["the output must be a folder"])
         self.refuse(INVALID, "quantize", source, "/proc/none/o.safetensors", contains=["/proc/none/o.safetensors"])
         self.refuse(INVALID, "quantize", source, contains=["out is required"])
+        empty = self.folder / "empty.txt"
+        empty.write_text("\n \n")
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--smooth", "0.5", "--calibrate", empty, contains=["holds no prompt"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--smooth", "0.5", contains=["--calibrate"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--smooth", "1.5", "--calibrate", empty, contains=["1.5", "0 to 1"])
+        self.refuse(INVALID, "quantize", source, out, "--smooth", "0.5", "--calibrate", empty, contains=["whole model folder"])
 
 
 if __name__ == "__main__":

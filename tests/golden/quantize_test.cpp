@@ -95,6 +95,19 @@ TEST_P(Quantize, a_plain_file_is_what_w8a8_makes_at_load) {
   EXPECT_TRUE(golden::same_bits(file.guided(cpu, reference, precision::w8a8), source().guided(cpu, reference, precision::w8a8)));
 }
 
+// Multiplying in bf16 after dequantising adds two roundings to a product of the same codes; weights alone in 8 or 4 bits have their own errors.
+TEST_P(Quantize, precisions_for_comparison) {
+  const Tensor expected = source().guided(cpu, reference, precision::f32);
+  const double w8a8 = error(source(), precision::w8a8, expected), dequant = error(source(), precision::w8a8_dequant, expected);
+  const double fp8 = error(source(), precision::fp8, expected), nf4 = error(source(), precision::nf4, expected);
+  std::printf("%s after guidance %.0f: w8a8 %.5f  w8a8-dequant %.5f  fp8 %.5f  nf4 %.5f\n", GetParam().c_str(), kGuidance, w8a8, dequant, fp8, nf4);
+  EXPECT_GE(dequant, 0.9 * w8a8);
+  EXPECT_LE(dequant, 2 * w8a8);
+  EXPECT_GT(fp8, w8a8);  // 4 significant bits against 7 and more
+  EXPECT_GT(nf4, fp8);
+  EXPECT_LE(nf4, 0.2);
+}
+
 TEST_P(Quantize, errors_per_layer_and_after_guidance) {
   const Tensor expected = source().guided(cpu, reference, precision::f32);
   QuantizeReport plain_report, rotated_report;

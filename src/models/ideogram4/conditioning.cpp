@@ -58,9 +58,9 @@ Tensor packed_positions(std::int64_t text_rows, Grid grid) {
   return positions;
 }
 
-Conditioning::Conditioning(ExecContext& ctx, const WeightStore& store, const Config& config, const Names& names, bool has_text, bool keep_int8)
+Conditioning::Conditioning(ExecContext& ctx, const WeightStore& store, const Config& config, const Names& names, bool has_text, const nn::LinearUse& use)
     : store_(store), config_(config), has_text_(has_text) {
-  const auto linear = [&](const std::string& module) { return nn::Linear(ctx, store, {{module}}, true, {}, keep_int8); };
+  const auto linear = [&](const std::string& module) { return nn::Linear(ctx, store, {{module}}, true, use); };
   if (has_text) {
     text_norm_ = store.get(names("llm_cond_norm.weight"));
     text_proj_ = linear(names("llm_cond_proj"));

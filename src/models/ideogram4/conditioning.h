@@ -41,8 +41,8 @@ Tensor packed_positions(std::int64_t text_rows, Grid grid);
 
 class Conditioning {
  public:
-  // `keep_int8`: as nn::Linear's.
-  Conditioning(ExecContext& ctx, const WeightStore& store, const Config& config, const Names& names, bool has_text, bool keep_int8);
+  // `use`: of layers outside the blocks.
+  Conditioning(ExecContext& ctx, const WeightStore& store, const Config& config, const Names& names, bool has_text, const nn::LinearUse& use);
 
   std::unique_ptr<Session> prepare(ExecContext& ctx, const Precision& precision, Grid grid, const std::optional<TensorView>& features,
                                    std::span<const float> times) const;

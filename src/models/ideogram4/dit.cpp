@@ -109,20 +109,21 @@ void Dit::Impl::load(ExecContext& ctx) {
 
   // Outside the blocks a plain layer stays as stored in every precision; int8 in the file runs as int8 in w8a8.
   const NumberFormat as_stored{};
-  const bool keep_int8 = precision.weight.is_quantized();
+  const bool keep_int8 = precision.activation.is_quantized();
+  const nn::LinearUse outside_blocks{as_stored, keep_int8, precision.dequantizes()};
   const TensorView indicator = store.get(names("embed_image_indicator.weight"));
-  input_proj = nn::Linear(ctx, store, {{names("input_proj")}}, true, as_stored, keep_int8);
+  input_proj = nn::Linear(ctx, store, {{names("input_proj")}}, true, outside_blocks);
   input_proj.add_to_bias(indicator.row_range(1, 1).reshaped({config.hidden()}));
-  output = nn::Linear(ctx, store, {{names("final_layer.linear")}}, true, as_stored, keep_int8);
+  output = nn::Linear(ctx, store, {{names("final_layer.linear")}}, true, outside_blocks);
   for (int l = 0; l < config.layers; ++l) {
     models::stop_if_cancelled(ctx, component);
     load_block(ctx, names, l);
   }
-  conditioning = std::make_unique<Conditioning>(ctx, store, config, names, has_text, keep_int8);
+  conditioning = std::make_unique<Conditioning>(ctx, store, config, names, has_text, outside_blocks);
 }
 
 void Dit::Impl::load_block(ExecContext& ctx, const Names& names, int index) {
-  const auto linear = [&](const std::vector<nn::LinearPart>& parts) { return nn::Linear(ctx, store, parts, false, precision.weight); };
+  const auto linear = [&](const std::vector<nn::LinearPart>& parts) { return nn::Linear(ctx, store, parts, false, nn::LinearUse(precision)); };
   const auto vector = [&](std::string_view name) {
     const TensorView view = store.get(names.layer(index, name));
     norm_bytes += std::int64_t(view.bytes());

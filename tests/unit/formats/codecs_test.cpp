@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -48,6 +49,60 @@ TEST(E4m3, equals_what_the_tensor_room_reads) {
   load_as_float(codes.data(), DType::f8_e4m3, 256, theirs.data());
   decode_e4m3(codes.data(), 256, 1.0f, ours.data());
   for (std::size_t i = 0; i < 256; ++i) EXPECT_TRUE(ours[i] == theirs[i] || (std::isnan(ours[i]) && std::isnan(theirs[i]))) << i;
+}
+
+TEST(E4m3, every_code_is_its_own_nearest) {
+  for (int code = 0; code < 256; ++code) {
+    if ((code & 0x7f) != 0x7f) {
+      EXPECT_EQ(to_e4m3(e4m3_value(std::uint8_t(code))), code);
+    }
+  }
+}
+
+TEST(E4m3, rounds_to_the_nearest_and_halves_to_the_even_code) {
+  for (int code = 0; code < 0x7e; ++code) {
+    const float low = e4m3_value(std::uint8_t(code)), high = e4m3_value(std::uint8_t(code + 1)), middle = (low + high) / 2;  // exact
+    EXPECT_EQ(to_e4m3(middle), code % 2 == 0 ? code : code + 1) << code;
+    EXPECT_EQ(to_e4m3(std::nextafter(middle, 0.0f)), code) << code;
+    EXPECT_EQ(to_e4m3(std::nextafter(middle, 1000.0f)), code + 1) << code;
+    EXPECT_EQ(to_e4m3(-std::nextafter(middle, 1000.0f)), (code + 1) | 0x80) << code;
+  }
+  EXPECT_EQ(to_e4m3(1e30f), 0x7e);
+  EXPECT_EQ(to_e4m3(std::numeric_limits<float>::infinity()), 0x7e);
+  EXPECT_EQ(to_e4m3(std::nanf("")) & 0x7f, 0x7f);
+}
+
+TEST(E4m3, a_row_comes_back_within_a_sixteenth) {
+  const std::vector<float> w{-3.0f, 0.001f, 0.5f, 2.9f, 0.0f};
+  std::vector<std::uint8_t> codes(w.size());
+  std::vector<float> back(w.size());
+  const float scale = encode_e4m3(w.data(), 5, codes.data());
+  decode_e4m3(codes.data(), 5, scale, back.data());
+  // 3 fraction bits: half a step is a sixteenth of the value, or half of 2^-9 scales below the normal numbers.
+  for (std::size_t k = 0; k < w.size(); ++k) EXPECT_NEAR(back[k], w[k], std::max(std::fabs(w[k]) / 16, scale * 0x1p-10f) * 1.0001f);
+}
+
+TEST(Nf4, every_code_is_its_own_nearest_and_the_rest_goes_to_the_nearest) {
+  std::vector<float> w(kNf4Map, kNf4Map + 16);
+  w.push_back(0.99f);
+  w.push_back(-0.1f);
+  std::vector<std::uint8_t> packed(9);
+  float absmax = 0;
+  encode_nf4(w.data(), 18, 64, packed.data(), &absmax);
+  EXPECT_EQ(absmax, 1.0f);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(i % 2 == 0 ? packed[std::size_t(i / 2)] >> 4 : packed[std::size_t(i / 2)] & 15, i);
+  EXPECT_EQ(packed[8], 15 << 4 | 6);
+}
+
+TEST(Nf4, blocks_have_their_own_scale_and_zero_blocks_stay_zero) {
+  std::vector<float> w(10, 0.0f);
+  w[8] = -5.0f;
+  std::vector<std::uint8_t> packed(5);
+  std::vector<float> absmax(3), back(10);
+  encode_nf4(w.data(), 10, 4, packed.data(), absmax.data());
+  EXPECT_EQ(absmax, (std::vector<float>{0, 0, 5}));
+  decode_nf4({.packed = packed.data(), .map = kNf4Map, .absmax = absmax.data(), .block = 4}, 0, 10, back.data());
+  EXPECT_EQ(back, w);
 }
 
 struct Nf4Case {

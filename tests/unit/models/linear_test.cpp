@@ -114,8 +114,8 @@ TEST_F(LinearTest, a_constant_row_may_ride_in_the_bias) {
 
 TEST_F(LinearTest, formats_that_are_not_built_say_so) {
   const WeightStore weights = store();
-  const NumberFormat fp8{.storage = DType::f8_e4m3, .granularity = Granularity::per_channel, .group = 0};
-  EXPECT_THROW(Linear(cpu, weights, {{"a"}}, true, fp8), Unsupported);
+  const NumberFormat per_tensor{.storage = DType::s8, .granularity = Granularity::per_tensor, .group = 0};
+  EXPECT_THROW(Linear(cpu, weights, {{"a"}}, true, per_tensor), Unsupported);
   cpu.ctx.device = {Device::Kind::cuda, 0};
   EXPECT_THROW(Linear(cpu, weights, {{"a"}}, true, precision::f32.weight), Unsupported);
 }
