@@ -43,12 +43,11 @@ __global__ void __launch_bounds__(T::kThreads, T::kMinCtas) loop(const __grid_co
     for (int load = 0; load < T::kLoads; ++load) product.load_in_order(load, a[half], b[half], 0, half);
   }
   std::uint32_t slot = 0;
-  std::uint32_t last_slot = (T::kStages - 1) * T::kSlice;  // its first refill repeats what is there: harmless
 #pragma unroll 1
   for (int slice = 0; slice < slices; ++slice) {
     std::uint32_t next_slot = slot + T::kSlice;
     if (next_slot == T::kStages * T::kSlice) next_slot = 0;
-    std::uint32_t bits = copy.wanted();
+    const std::uint32_t bits = copy.wanted();
 #pragma unroll
     for (int step = 0; step < T::kSteps; ++step) {
       const bool last_step = step == T::kSteps - 1;
@@ -68,22 +67,17 @@ __global__ void __launch_bounds__(T::kThreads, T::kMinCtas) loop(const __grid_co
               if (T::load_position(load) == done) product.load_in_order(load, a[now ^ 1], b[now ^ 1], last_step ? next_slot : slot, last_step ? 0 : step + 1);
             }
           }
-          if (kWith >= kCopies) {
+          if (kWith >= kCopies && last_step) {
 #pragma unroll
             for (int part = 0; part < T::kParts; ++part) {
-              const int after = T::copy_step(part);
-              if (step == (after == 0 ? T::kSteps - 1 : after - 1) && T::copy_position(part) == done) copy.copy_part(part, after == 0 ? slot : last_slot, bits);
-            }
-            if (done == T::kProducts - 1 && step == (T::kCopySteps == 1 ? T::kSteps - 1 : T::kCopySteps - 2)) {
-              copy.next_slice(args);
-              bits = copy.wanted();
+              if (T::copy_position(part) == done) copy.copy_part(part, slot, bits);
             }
           }
         }
       }
     }
-    last_slot = slot;
     slot = next_slot;
+    if (kWith >= kCopies) copy.next_slice(args);
   }
   int sum = 0;
 #pragma unroll
@@ -178,23 +172,12 @@ int main() {
   fill<<<4096, 256>>>(codes, std::int64_t(count));
   const int sms = properties.multiProcessorCount;
   constexpr Fragments kDoubled = Fragments::doubled;
-#ifdef SECOND
-  copies<MmaTile<128, 256, 128, 2, 4, 1, 2, 1, kDoubled, Schedule<2, 1, 16, 1>>>("k128 s2: 2 1 16 1", codes, out, sms);
-  copies<MmaTile<128, 256, 128, 2, 4, 1, 2, 1, kDoubled, Schedule<2, 2, 18, 2>>>("k128 s2: 2 2 18 2", codes, out, sms);
-  copies<MmaTile<128, 256, 128, 2, 4, 1, 2, 1, kDoubled, Schedule<1, 2, 18, 2>>>("k128 s2: 1 2 18 2", codes, out, sms);
-  copies<MmaTile<128, 256, 128, 2, 4, 1, 2, 1, kDoubled, Schedule<3, 2, 24, 1>>>("k128 s2: 3 2 24 1", codes, out, sms);
-  copies<MmaTile<128, 256, 128, 2, 4, 1, 2, 1, kDoubled, Schedule<2, 3, 18, 3>>>("k128 s2: 2 3 18 3", codes, out, sms);
-  copies<MmaTile<128, 256, 128, 2, 4, 1, 3, 1, kDoubled, Schedule<2, 2, 18, 2>>>("k128 s3: 2 2 18 2", codes, out, sms);
-#else
-  row<MmaTile<128, 256, 64, 2, 4, 1, 3, 1, kDoubled, Schedule<3, 1, 24, 1>>>("k64 s3: 3 1 24 1", codes, out, sms);
-  copies<MmaTile<128, 256, 64, 2, 4, 1, 3, 1, kDoubled, Schedule<2, 1, 16, 2>>>("k64 s3: 2 1 16 2", codes, out, sms);
-  copies<MmaTile<128, 256, 64, 2, 4, 1, 3, 1, kDoubled, Schedule<2, 1, 20, 2>>>("k64 s3: 2 1 20 2", codes, out, sms);
-  copies<MmaTile<128, 256, 64, 2, 4, 1, 3, 1, kDoubled, Schedule<2, 1, 26, 1>>>("k64 s3: 2 1 26 1", codes, out, sms);
-  copies<MmaTile<128, 256, 64, 2, 4, 1, 3, 1, kDoubled, Schedule<2, 2, 18, 4>>>("k64 s3: 2 2 18 4", codes, out, sms);
-  copies<MmaTile<128, 256, 64, 2, 4, 1, 3, 1, kDoubled, Schedule<2, 2, 26, 2>>>("k64 s3: 2 2 26 2", codes, out, sms);
-  copies<MmaTile<128, 256, 64, 2, 4, 1, 3, 1, kDoubled, Schedule<3, 2, 26, 2>>>("k64 s3: 3 2 26 2", codes, out, sms);
-  copies<MmaTile<128, 256, 64, 2, 4, 1, 4, 1, kDoubled, Schedule<2, 2, 26, 2>>>("k64 s4: 2 2 26 2", codes, out, sms);
-  copies<MmaTile<128, 128, 64, 2, 2, 1, 3, 2, kDoubled, Schedule<3, 1, 24, 1>>>("128x128x64 s3, 2 CTAs: 3 1 24 1", codes, out, sms);
-#endif
+  row<MmaTile<128, 256, 64, 2, 4, 1, 4, 1>>("128x256x64, 4 slots", codes, out, sms);
+  row<MmaTile<128, 128, 64, 2, 2, 1, 3, 2>>("128x128x64, 3 slots, 2 CTAs", codes, out, sms);
+  copies<MmaTile<128, 256, 64, 2, 4, 1, 3, 1>>("128x256x64, 3 slots", codes, out, sms);
+  copies<MmaTile<128, 256, 64, 2, 4, 1, 6, 1>>("6 slots", codes, out, sms);
+  copies<MmaTile<128, 256, 64, 2, 4, 1, 4, 1, kDoubled, Schedule<1, 9, 1>>>("4 slots, a burst behind the barrier", codes, out, sms);
+  copies<MmaTile<128, 256, 64, 2, 4, 1, 4, 1, kDoubled, Schedule<2, 16, 2>>>("4 slots, evenly", codes, out, sms);
+  copies<MmaTile<128, 256, 128, 2, 4, 1, 2, 1>>("128x256x128, 2 slots", codes, out, sms);
   return 0;
 }

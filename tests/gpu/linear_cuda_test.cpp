@@ -382,6 +382,45 @@ TEST_F(LinearCuda, more_than_two_to_the_31_results) {
   }
 }
 
+// Small enough for compute-sanitizer (scripts/device_run.sh sanitize): every kernel, every epilogue path, tails in M, N and K, two problems.
+TEST_F(LinearCuda, sanitize_every_kernel_on_small_tails) {
+  struct Shape {
+    std::int64_t m0, m1, n, k;
+  };
+  for (const Shape s : {Shape{130, 0, 264, 640}, Shape{17, 3, 24, 48}, Shape{1, 0, 70, 1024}}) {
+    GemmProblem problem{.n = s.n, .k = s.k, .groups = s.m1 > 0 ? 2 : 1};
+    std::vector<const std::int32_t*> sums;
+    for (int g = 0; g < problem.groups; ++g) {
+      const std::int64_t m = g == 0 ? s.m0 : s.m1;
+      auto* acc = memory<std::int32_t>(m * s.n);
+      GemmOperands& op = problem.group[g];
+      op = {.x = codes(m * s.k),
+            .x_stride = s.k,
+            .x_scale = floats(m, 0.5e-3f, 1.5e-3f),
+            .w = codes(s.n * s.k),
+            .w_stride = s.k,
+            .w_scale = floats(s.n, 0.5e-3f, 1.5e-3f)};
+      op.bias = floats(s.n, -1, 1);
+      op.y_stride = padded(s.n, 8);
+      op.y = memory<std::uint32_t>((m + kGuardRows) * op.y_stride);
+      op.m = m;
+      reference_sums(op.x, s.k, op.w, s.k, acc, m, s.n, s.k, stream());
+      sums.push_back(acc);
+    }
+    for (const auto& [out, epilogue] : {std::pair{DType::bf16, GemmEpilogue::plain},
+                                        {DType::f16, GemmEpilogue::silu_mul},
+                                        {DType::f32, GemmEpilogue::gated_residual},
+                                        {DType::s32, GemmEpilogue::plain}}) {
+      problem.out = out;
+      problem.epilogue = epilogue;
+      for (const GemmKernel& kernel : gemm_catalog()) {
+        if (runs_here(kernel, gpu().caps) && kernel.accepts(problem)) expect_exact(kernel, problem, sums, kSiluSteps16);
+      }
+    }
+    forget();
+  }
+}
+
 TEST_F(LinearCuda, op_equals_the_cpu_body) {
   for (const DType out : {DType::f32, DType::bf16, DType::f16}) {
     constexpr std::int64_t m = 45, n = 168, k = 224;

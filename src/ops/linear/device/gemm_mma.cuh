@@ -15,7 +15,7 @@
 // there stands the one barrier of the iteration, and after it the slot is refilled with the slice kStages further on. So all slots
 // are always in use or on their way. The copies run ahead across tile boundaries: the next tile arrives while this one is stored.
 //
-// When loads and copies stand among the products matters more than anything else here (bench/results/mma_anatomy): a warp issues in
+// When loads and copies stand among the products matters more than anything else here (bench/results/h200-mma-anatomy.txt): a warp issues in
 // order and its loads share one queue with its copies, each of which occupies that queue once per 128-byte line it touches.
 //
 // Bytes beyond K arrive as zeros. Rows beyond M or N are zeros or other rows of the tile; their results are not stored. (Reading the last
@@ -49,11 +49,12 @@ enum class Fragments { doubled, streamed };
 // How a slice travels: `async` by cp.async (sm_80 on), `registers` by way of registers, one slice further ahead (sm_75, which also has only small mma).
 enum class Copies { async, registers };
 
-// When loads and copies are issued, in products. kLoadGap_: from one fragment load of a step to the next. The copies of a slice are dealt out over
-// kCopySteps_ steps from the barrier on, in each from product kCopyStart_ on, kCopyGap_ apart.
-template <int kLoadGap_ = 2, int kCopySteps_ = 1, int kCopyStart_ = 16, int kCopyGap_ = 2>
+// When loads and copies are issued, counted in products of a step of 32: one fragment load every kLoadGap_; the copies of a slice in the step
+// behind the barrier, from product kCopyStart_ on, kCopyGap_ apart. The default won on the H200 (bench/results): copies behind all loads of
+// their step, since a load that waits behind a copy stops the products, and no later, since they need their time to arrive.
+template <int kLoadGap_ = 3, int kCopyStart_ = 24, int kCopyGap_ = 1>
 struct Schedule {
-  static constexpr int kLoadGap = kLoadGap_, kCopySteps = kCopySteps_, kCopyStart = kCopyStart_, kCopyGap = kCopyGap_;
+  static constexpr int kLoadGap = kLoadGap_, kCopyStart = kCopyStart_, kCopyGap = kCopyGap_;
 };
 
 template <int kM_, int kN_, int kK_, int kWarpsM_, int kWarpsN_, int kWarpsK_, int kStages_, int kMinCtas_, Fragments kFragments_ = Fragments::doubled,
@@ -92,15 +93,12 @@ struct MmaTile {
   static_assert((kWarpsK - 1) * kM * kN * 4 <= kStages * kSlice, "sums of the other K parts are exchanged in the slots");
   static_assert(kParts <= 32, "one bit per copy");
 
-  // After which product of a step fragment load `load` is issued. In which step after the barrier, and after which of its products, copy `part` is.
-  static constexpr int kCopySteps = Schedule_::kCopySteps <= kSteps ? Schedule_::kCopySteps : 1;
-  static constexpr int kCopiesPerStep = (kParts + kCopySteps - 1) / kCopySteps;
+  // After which product of a step fragment load `load` is issued; after which product of the last step copy `part` is.
   static OCTAVO_HOST_DEVICE constexpr int load_position(int load) {
     return Schedule_::kLoadGap * kLoads <= kProducts ? load * Schedule_::kLoadGap : load * kProducts / (kLoads + 1);
   }
-  static OCTAVO_HOST_DEVICE constexpr int copy_step(int part) { return part / kCopiesPerStep; }
   static OCTAVO_HOST_DEVICE constexpr int copy_position(int part) {
-    const int position = Schedule_::kCopyStart * kProducts / 32 + part % kCopiesPerStep * Schedule_::kCopyGap;
+    const int position = Schedule_::kCopyStart * kProducts / 32 + part * Schedule_::kCopyGap;
     return position < kProducts ? position : kProducts - 1;
   }
 };
@@ -329,21 +327,14 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
   SliceCopy<T> copy;
   copy.start(args, shared);
 #pragma unroll 1
-  for (int stage = 0; stage < T::kStages - 1; ++stage) copy.refill(args, stage * T::kSlice);
-  if constexpr (T::kCopySteps == 1) {
-    copy.refill(args, (T::kStages - 1) * T::kSlice);
-  } else {  // the later steps' share of the last slot is left to the first steps of the loop
-#pragma unroll
-    for (int part = 0; part < T::kCopiesPerStep; ++part) copy.copy_part(part, (T::kStages - 1) * T::kSlice, copy.wanted());
-  }
+  for (int stage = 0; stage < T::kStages; ++stage) copy.refill(args, stage * T::kSlice);
 
   WarpProduct<T> product;
   product.start(shared, warp_m, warp_n, warp_k, lane);
   const int slices = (min(args.k - int(blockIdx.y) * args.k_per_split, args.k_per_split) + T::kK - 1) / T::kK;
-  std::uint32_t slot = 0;                                  // byte offset of the slot being multiplied
-  std::uint32_t last_slot = (T::kStages - 1) * T::kSlice;  // of the one before it, whose refill may still be going on
+  std::uint32_t slot = 0;  // byte offset of the slot being multiplied
 
-  copy.template wait<T::kCopySteps == 1 ? T::kStages - 1 : T::kStages - 2>();
+  copy.template wait<T::kStages - 1>();
   __syncthreads();
 
   for (int tile = int(blockIdx.x); tile < args.tiles; tile += int(gridDim.x)) {
@@ -374,19 +365,7 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
           copy_scales<T>(args, args.operand[at.group], at.m_tile * T::kM, at.n_tile * T::kN, shared);
         }
       };
-      // The copies that go with product number `done` of a step.
-      std::uint32_t bits = copy.wanted();
-      const auto copy_beside = [&](int step, int done) {
-#pragma unroll
-        for (int part = 0; part < T::kParts; ++part) {
-          const int after = T::copy_step(part);  // the barrier
-          if (step == (after == 0 ? T::kSteps - 1 : after - 1) && T::copy_position(part) == done) copy.copy_part(part, after == 0 ? slot : last_slot, bits);
-        }
-        if (done == T::kProducts - 1 && step == (T::kCopySteps == 1 ? T::kSteps - 1 : T::kCopySteps - 2)) {
-          copy.next_slice(args);
-          bits = copy.wanted();
-        }
-      };
+      const std::uint32_t bits = copy.wanted();
 #pragma unroll
       for (int step = 0; step < T::kSteps; ++step) {
         const bool last_step = step == T::kSteps - 1;
@@ -406,9 +385,15 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
               for (int load = 0; load < T::kLoads; ++load) {
                 if (T::load_position(load) == done) product.load_in_order(load, a[now ^ 1], b[now ^ 1], ahead_slot, ahead_step);
               }
-              copy_beside(step, done);
+              if (last_step) {
+#pragma unroll
+                for (int part = 0; part < T::kParts; ++part) {
+                  if (T::copy_position(part) == done) copy.copy_part(part, slot, bits);
+                }
+              }
             }
           }
+          if (last_step) copy.next_slice(args);
         } else {
 #pragma unroll
           for (int m = 0; m < T::kBlocksM; ++m) {
@@ -427,7 +412,6 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
           }
         }
       }
-      last_slot = slot;
       slot = next_slot;
     }
 
