@@ -18,17 +18,19 @@ inline constexpr int kMaxBlockColumns = 256;  // of any kernel below
 template <class Acc>
 struct PanelKernel {
   Isa isa = Isa::plain;
-  int rows = 0;               // most rows of a tile
-  int row_step = 1;           // tiles have a multiple of this many rows
-  int columns = 0;            // columns of a panel; always all of them are computed
-  int elements_per_unit = 1;  // K elements in a unit
-  int unit_step = 1;          // K is padded with zero units to a multiple of this
-  int block_units = 256;      // units per call: a tile of that many stays in L1 while it meets several panels
-  int block_columns = 128;    // columns packed together: block_units × block_columns units stay in L2
-  bool rows_stay = false;     // tiles are a[row][u], `units` apart
+  int rows = 0;                   // most rows of a tile
+  int row_step = 1;               // tiles have a multiple of this many rows
+  int columns = 0;                // columns of a panel; always all of them are computed
+  int elements_per_unit = 1;      // K elements in a unit
+  int unit_step = 1;              // K is padded with zero units to a multiple of this
+  int block_units = 256;          // units per call: a tile of that many stays in L1 while it meets several panels
+  int block_columns = 128;        // columns packed together: block_units × block_columns units stay in L2
+  std::int64_t packed_units = 0;  // units of packed columns that may be alive at once, if more than one block: what L2 can spare
+  bool rows_stay = false;         // tiles are a[row][u], `units` apart
   // accumulate: adds to c instead of replacing it.
   void (*multiply)(const std::uint32_t* a, int rows, const std::uint32_t* b, std::int64_t units, Acc* c, std::int64_t c_stride, bool accumulate) = nullptr;
   // Integer kernels: K elements of one row as units, for a tile and for a panel; the tail of the last unit is zero.
+  // Null: four s8 as they lie.
   void (*load_tile_row)(const std::int8_t* from, std::int64_t count, std::uint32_t* to) = nullptr;
   void (*load_panel_row)(const std::int8_t* from, std::int64_t count, std::uint32_t* to) = nullptr;
   void (*seal)(std::uint32_t* b, std::int64_t units) = nullptr;  // if set: fills one more row b[units] after packing

@@ -22,6 +22,7 @@ struct Cut {
   std::int64_t units = 0;       // of K, padded
   std::int64_t group_rows = 0;  // rows packed together
   std::int64_t block_units = 0;
+  std::int64_t span_units = 0;  // of K, packed together: some blocks
   std::int64_t block_columns = 0;
   int tile_rows = 0;
   std::int64_t tile_size = 0;  // units of scratch for a packed tile
@@ -36,6 +37,8 @@ struct Cut {
     block_columns =
         std::clamp<std::int64_t>(round_up(ceil_div(product.n, 2 * std::int64_t(threads)), kernel.columns), 2 * kernel.columns, kernel.block_columns);
     block_columns = std::min(block_columns, round_up(product.n, kernel.columns));
+    // As much of K as the packed columns may take: sums then stay in L1 from block to block. If all of K fits they never leave it.
+    span_units = std::min(units, std::max(block_units, kernel.packed_units / block_columns / block_units * block_units));
     // Equal tiles: 24 rows are 12 + 12, not 14 + 10.
     const std::int64_t tiles = ceil_div(group_rows, kernel.rows);
     tile_rows = int(round_up(ceil_div(group_rows, tiles), kernel.row_step));
@@ -71,9 +74,10 @@ class Group {  // a group of rows meets all columns
     room_ = take(slots * room_size_);
     panel_size_ = (cut_.block_units + 1) * kernel_.columns + kPackSlack;
     panels_size_ = panel_size_ * (cut_.block_columns / kernel_.columns);
-    panels_ = take(slots * panels_size_);
-    single_block_ = cut_.block_units >= cut_.units;
-    sums_size_ = (single_block_ ? 1 : tiles_per_part_) * cut_.tile_rows * cut_.block_columns;
+    span_size_ = panels_size_ * ceil_div(cut_.span_units, cut_.block_units);
+    panels_ = take(slots * span_size_);
+    single_span_ = cut_.span_units == cut_.units;
+    sums_size_ = (single_span_ ? 1 : tiles_per_part_) * cut_.tile_rows * cut_.block_columns;
     sums_ = reinterpret_cast<Acc*>(take(slots * sums_size_));
     for_each_in_slots(pool_, slots, tiles_, [&](std::int64_t tile, std::int64_t slot) { pack_tile(tile, slot); });
     std::atomic<std::int64_t> next{0};
@@ -104,11 +108,11 @@ class Group {  // a group of rows meets all columns
     }
   }
 
-  void pack_panels(std::int64_t first_column, std::int64_t columns, std::int64_t u, std::int64_t count, std::int64_t slot) {
-    for (std::int64_t n = 0; n < columns; n += kernel_.columns) {
+  // Units [u, u + count) of a block of columns, panel by panel.
+  void pack_panels(std::int64_t first_column, std::int64_t columns, std::int64_t u, std::int64_t count, std::int64_t slot, std::uint32_t* to) {
+    for (std::int64_t n = 0; n < columns; n += kernel_.columns, to += panel_size_) {
       const int here = int(std::min<std::int64_t>(kernel_.columns, columns - n));
       const Strip strip = product_.b(first_column + n, here, u, count, room_ + slot * room_size_);
-      std::uint32_t* to = panels_ + slot * panels_size_ + n / kernel_.columns * panel_size_;
       interleave(kernel_.isa, strip.units, strip.stride, here, count, kernel_.columns, to);
       if (kernel_.seal != nullptr) kernel_.seal(to, count);
     }
@@ -119,21 +123,31 @@ class Group {  // a group of rows meets all columns
     const std::int64_t columns = std::min(cut_.block_columns, product_.n - first_column);
     const std::int64_t first_tile = part * tiles_per_part_;
     const std::int64_t last_tile = std::min(tiles_, first_tile + tiles_per_part_);
-    for (std::int64_t u = 0; u < cut_.units; u += cut_.block_units) {
-      const std::int64_t count = std::min(cut_.block_units, cut_.units - u);
-      const bool last = u + count == cut_.units;
-      pack_panels(first_column, columns, u, count, slot);
+    std::uint32_t* packed = panels_ + slot * span_size_;
+    for (std::int64_t start = 0; start < cut_.units; start += cut_.span_units) {
+      const std::int64_t end = std::min(start + cut_.span_units, cut_.units);
+      for (std::int64_t u = start; u < end; u += cut_.block_units) {
+        pack_panels(first_column, columns, u, std::min(cut_.block_units, end - u), slot, packed + (u - start) / cut_.block_units * panels_size_);
+      }
       for (std::int64_t tile = first_tile; tile < last_tile; ++tile) {
-        Acc* sums = sums_ + slot * sums_size_ + (single_block_ ? 0 : tile - first_tile) * cut_.tile_rows * cut_.block_columns;
-        const int padded = padded_rows_of(tile);
-        for (std::int64_t n = 0; n < columns; n += kernel_.columns) {
-          kernel_.multiply(tiles_packed_ + tile * cut_.tile_size + u * padded, padded, panels_ + slot * panels_size_ + n / kernel_.columns * panel_size_, count,
-                           sums + n, cut_.block_columns, u != 0);
-        }
-        if (!last) continue;
+        Acc* sums = sums_ + slot * sums_size_ + (single_span_ ? 0 : tile - first_tile) * cut_.tile_rows * cut_.block_columns;
+        multiply_tile(tile, start, end, columns, packed, sums);
+        if (end < cut_.units) continue;
         for (int row = 0; row < rows_of(tile); ++row) {
           product_.finish(first_row_ + tile * cut_.tile_rows + row, first_column, columns, sums + row * cut_.block_columns);
         }
+      }
+    }
+  }
+
+  // Units [start, end) of a tile, block by block, with all panels of a block of columns.
+  void multiply_tile(std::int64_t tile, std::int64_t start, std::int64_t end, std::int64_t columns, const std::uint32_t* packed, Acc* sums) {
+    const int padded = padded_rows_of(tile);
+    for (std::int64_t u = start; u < end; u += cut_.block_units, packed += panels_size_) {
+      const std::uint32_t* panel = packed;
+      for (std::int64_t n = 0; n < columns; n += kernel_.columns, panel += panel_size_) {
+        kernel_.multiply(tiles_packed_ + tile * cut_.tile_size + u * padded, padded, panel, std::min(cut_.block_units, end - u), sums + n, cut_.block_columns,
+                         u != 0);
       }
     }
   }
@@ -146,19 +160,28 @@ class Group {  // a group of rows meets all columns
   std::int64_t parts_ = 1, tiles_per_part_ = 1;
   std::uint32_t *tiles_packed_ = nullptr, *room_ = nullptr, *panels_ = nullptr;
   Acc* sums_ = nullptr;
-  std::int64_t room_size_ = 0, panel_size_ = 0, panels_size_ = 0, sums_size_ = 0;  // per slot (panel_size_: per panel)
-  bool single_block_ = false;
+  std::int64_t room_size_ = 0, panel_size_ = 0, panels_size_ = 0, span_size_ = 0, sums_size_ = 0;
+  bool single_span_ = false;
 };
 
 StripSource s8_rows(const PanelKernel<std::int32_t>& kernel, const TensorView& matrix, void (*load)(const std::int8_t*, std::int64_t, std::uint32_t*)) {
   const std::int64_t per_unit = kernel.elements_per_unit;
-  return [matrix, load, per_unit](std::int64_t first_row, int rows, std::int64_t first_unit, std::int64_t units, std::uint32_t* room) {
+  // Without `load` a row is its units already, where the rows begin and end on whole ones.
+  const bool lies_ready = load == nullptr && matrix.row_stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(matrix.data) % 4 == 0;
+  return [matrix, load, per_unit, lies_ready](std::int64_t first_row, int rows, std::int64_t first_unit, std::int64_t units, std::uint32_t* room) {
     const std::int64_t first = first_unit * per_unit;
     const std::int64_t count = std::clamp<std::int64_t>(matrix.columns() - first, 0, units * per_unit);
+    const auto* from = matrix.row<std::int8_t>(first_row) + first;
+    if (lies_ready && count == units * per_unit) return Strip{reinterpret_cast<const std::uint32_t*>(from), matrix.row_stride / 4};
     const std::int64_t loaded = ceil_div(count, per_unit);
-    for (int row = 0; row < rows; ++row) {
+    for (int row = 0; row < rows; ++row, from += matrix.row_stride) {
       std::uint32_t* to = room + row * units;
-      load(matrix.row<std::int8_t>(first_row + row) + first, count, to);
+      if (load != nullptr) {
+        load(from, count, to);
+      } else {
+        if (count % per_unit != 0) to[count / per_unit] = 0;
+        std::memcpy(to, from, std::size_t(count));
+      }
       std::fill(to + loaded, to + units, 0u);
     }
     return Strip{room, units};

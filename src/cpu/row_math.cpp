@@ -138,6 +138,11 @@ void add_gated(float* x, const float* gate, const float* y, std::int64_t count) 
   for (std::int64_t k = 0; k < count; ++k) x[k] += gate[k] * y[k];
 }
 
+OCTAVO_CPU_CLONES
+void dequantize(const std::int32_t* acc, std::int64_t count, float x_scale, const float* w_scale, float* y) {
+  for (std::int64_t n = 0; n < count; ++n) y[n] = (float(acc[n]) * x_scale) * w_scale[n];
+}
+
 float quantize_row(const float* x, std::int64_t count, std::int8_t* q) {
   const float absmax = std::bit_cast<float>(largest_magnitude(x, count));
   const float inv_scale = 127.0f / absmax;

@@ -27,6 +27,9 @@ void multiply(float* x, const float* y, std::int64_t count);
 void add(float* x, const float* y, std::int64_t count);
 void add_gated(float* x, const float* gate, const float* y, std::int64_t count);
 
+// y[n] = (float(acc[n]) · x_scale) · w_scale[n]      numerics.md section 5
+void dequantize(const std::int32_t* acc, std::int64_t count, float x_scale, const float* w_scale, float* y);
+
 // quantize_row and rotate_row of quant/quantize.h, the same bits.
 float quantize_row(const float* x, std::int64_t count, std::int8_t* q);
 void rotate_row(float* x, std::int64_t count, int group);

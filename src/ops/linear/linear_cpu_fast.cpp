@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cpu/panel_product.h"
+#include "cpu/row_math.h"
 #include "ops/linear/epilogue_cpu.h"
 #include "ops/linear/linear_backend.h"
 
@@ -32,7 +33,7 @@ void linear_cpu_fast(ExecContext& ctx, const QuantizedView& x, const LinearWeigh
       .m = x.q.rows(), .n = w.out_features(), .k = w.in_features(), .a = cpu::tile_rows(kernel, x.q), .b = cpu::panel_rows(kernel, w.weight)};
   product.finish = [&](std::int64_t m, std::int64_t first, std::int64_t count, std::int32_t* acc) {
     alignas(64) float values[cpu::kMaxBlockColumns];
-    for (std::int64_t n = 0; n < count; ++n) values[n] = (float(acc[n]) * x_scale[m]) * w_scale[first + n];
+    cpu::dequantize(acc, count, x_scale[m], w_scale + first, values);
     finish_row(values, m, first, count, bias, mod_gate, epilogue, y);
   };
   cpu::multiply_panels(*ctx.pool, *ctx.scratch, kernel, product);
