@@ -96,7 +96,7 @@ def read_object(path):
 
 
 def shared_bytes(tile):
-    return tile.stages * (tile.m + tile.n) * tile.k + (tile.m + 2 * tile.n) * 4
+    return tile.stages * (tile.m + tile.n) * tile.k + (tile.m + tile.n) * 4
 
 
 def opcode(text):

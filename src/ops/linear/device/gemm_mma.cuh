@@ -9,7 +9,7 @@
 //      │  │  │  │  │
 //      └──┴──┴──┴──┘
 //
-// Shared memory: kStages · (kM + kN) · kK bytes of slices, then the tile's scales and biases, (kM + 2 kN) · 4 bytes.
+// Shared memory: kStages · (kM + kN) · kK bytes of slices, then the tile's scales, (kM + kN) · 4 bytes.
 //
 // A slice's slot is free as soon as the last of its fragments has been asked for, which is before its last products are computed:
 // there stands the one barrier of the iteration, and after it the slot is refilled with the slice kStages further on. So all slots
@@ -82,8 +82,8 @@ struct MmaTile {
   static constexpr int kPassesW = (kN + kRowsPerPass - 1) / kRowsPerPass;
   static constexpr int kParts = kPassesX + kPassesW;  // copies of one thread, per slice
   static constexpr int kSliceX = kM * kK, kSlice = (kM + kN) * kK;
-  static constexpr int kScales = kStages * kSlice;  // byte offset of x_scale [kM], w_scale [kN], bias [kN]
-  static constexpr int kSharedBytes = kScales + (kM + 2 * kN) * 4;
+  static constexpr int kScales = kStages * kSlice;  // byte offset of x_scale [kM], w_scale [kN]
+  static constexpr int kSharedBytes = kScales + (kM + kN) * 4;
 
   static_assert(kWarpM % kMmaM == 0 && kWarpN % (4 * kMmaN) == 0, "a warp's part is whole m16 blocks and whole groups of four n8 blocks");
   static_assert(kSteps >= 1 && (kSteps * kBlocksM) % 2 == 0 && (kFragments == Fragments::streamed || kSteps % 2 == 0),
@@ -225,27 +225,25 @@ struct SliceCopy {
   }
 };
 
-// The scales and biases of the tile that is being multiplied, on their way to shared memory beside its slices.
+// The scales of the tile that is being multiplied, on their way to shared memory beside its slices. Biases, which few layers have, are read
+// when they are needed: their room would cost the 128 × 128 tile its second CTA on GPUs with 100 KiB.
 template <class T>
 __device__ __forceinline__ void copy_scales(const GemmArgs& args, const GemmOperand& op, int m0, int n0, std::uint32_t shared) {
   if (args.out == Out::s32) return;
-  constexpr int kCount = T::kM + 2 * T::kN;
+  constexpr int kCount = T::kM + T::kN;
 #pragma unroll
   for (int first = 0; first < kCount; first += T::kThreads) {
     const int i = first + int(threadIdx.x);
     if (i >= kCount) continue;
     const bool is_x = i < T::kM;
-    const bool is_bias = i >= T::kM + T::kN;
-    const int index = is_x ? m0 + i : n0 + i - T::kM - (is_bias ? T::kN : 0);
-    const float* from = is_x ? op.x_scale : is_bias ? op.bias : op.w_scale;
-    const std::uint32_t to = shared + T::kScales + i * 4;
+    const int index = is_x ? m0 + i : n0 + i - T::kM;
     const bool there = index < (is_x ? op.m : args.n);
-    if (is_bias && from == nullptr) {
-      cuda::store_shared_4b(to, __float_as_uint(kNoBias));
-    } else if constexpr (T::kCopies == Copies::async) {
-      cuda::cp_async_4b_or_zero(to, from + (there ? index : 0), there);
+    const float* from = (is_x ? op.x_scale : op.w_scale) + (there ? index : 0);
+    const std::uint32_t to = shared + T::kScales + i * 4;
+    if constexpr (T::kCopies == Copies::async) {
+      cuda::cp_async_4b_or_zero(to, from, there);
     } else {
-      cuda::store_shared_4b(to, there ? __float_as_uint(__ldg(from + index)) : 0);
+      cuda::store_shared_4b(to, there ? __float_as_uint(__ldg(from)) : 0);
     }
   }
 }
@@ -304,11 +302,10 @@ struct WarpProduct {
 template <class T>
 struct StoreEpilogue;
 
-// The scales and biases of one warp's rows and columns, in shared memory.
+// The scales of one warp's rows and columns, in shared memory.
 struct TileScales {
-  const float* x;     // [kWarpM]
-  const float* w;     // [kWarpN]
-  const float* bias;  // [kWarpN], -0 where there is none
+  const float* x;  // [kWarpM]
+  const float* w;  // [kWarpN]
 };
 
 // `Epilogue` turns a finished tile into stored numbers: operator()(args, operand, product, scales, m0, n0, lane) for the sums of one warp, whose
@@ -445,7 +442,7 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
 
     const TilePosition at = locate_tile(tile, args.tiles_m0, args.tiles_m1, args.tiles_n, args.raster_group);
     const float* scales = reinterpret_cast<const float*>(shared_bytes + T::kScales);
-    const TileScales here{scales + warp_m * T::kWarpM, scales + T::kM + warp_n * T::kWarpN, scales + T::kM + T::kN + warp_n * T::kWarpN};
+    const TileScales here{scales + warp_m * T::kWarpM, scales + T::kM + warp_n * T::kWarpN};
     Epilogue{}(args, args.operand[at.group], product, here, at.m_tile * T::kM + warp_m * T::kWarpM, at.n_tile * T::kN + warp_n * T::kWarpN, lane);
   }
 }

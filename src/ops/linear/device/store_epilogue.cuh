@@ -28,6 +28,12 @@ struct StoreEpilogue {
     store_any(args, op, product, m0, n0, lane);
   }
 
+  // Biases of columns n and n + 1, or what changes nothing.
+  static __device__ __forceinline__ float2 biases(const GemmArgs& args, const GemmOperand& op, int n) {
+    if (op.bias == nullptr) return make_float2(kNoBias, kNoBias);
+    return make_float2(__ldg(op.bias + min(n, args.n - 1)), __ldg(op.bias + min(n + 1, args.n - 1)));
+  }
+
   template <bool kBf16>
   static __device__ __forceinline__ std::uint32_t pack(float low, float high) {
     if constexpr (kBf16) return cuda::pack_bf16x2(low, high);
@@ -52,7 +58,7 @@ struct StoreEpilogue {
 #pragma unroll
       for (int block = 0; block < 4; ++block) {
         w_scale[block] = *reinterpret_cast<const float2*>(scales.w + (4 * quad + block) * kMmaN + 2 * t);
-        bias[block] = *reinterpret_cast<const float2*>(scales.bias + (4 * quad + block) * kMmaN + 2 * t);
+        bias[block] = biases(args, op, n0 + (4 * quad + block) * kMmaN + 2 * t);
       }
       const int columns = args.n - (column + quad * 4 * kMmaN);
 #pragma unroll
@@ -110,6 +116,13 @@ struct StoreEpilogue {
     std::uint16_t* const y = static_cast<std::uint16_t*>(op.y) + m0 * op.y_stride + column;
 #pragma unroll
     for (int quad = 0; quad < T::kBlocksN / 4; ++quad) {
+      float2 w_scale[4];
+      float2 bias[4];
+#pragma unroll
+      for (int block = 0; block < 4; ++block) {
+        w_scale[block] = *reinterpret_cast<const float2*>(scales.w + (4 * quad + block) * kMmaN + 2 * t);
+        bias[block] = biases(args, op, n0 + (4 * quad + block) * kMmaN + 2 * t);
+      }
       const int columns = args.n / 2 - (column + quad * 2 * kMmaN);
 #pragma unroll
       for (int m = 0; m < T::kBlocksM; ++m) {
@@ -117,14 +130,12 @@ struct StoreEpilogue {
         std::uint32_t word[4];
 #pragma unroll
         for (int block = 0; block < 4; ++block) {
-          const float2 w_scale = *reinterpret_cast<const float2*>(scales.w + (4 * quad + block) * kMmaN + 2 * t);
-          const float2 bias = *reinterpret_cast<const float2*>(scales.bias + (4 * quad + block) * kMmaN + 2 * t);
           float h[2];
 #pragma unroll
           for (int upper = 0; upper < 2; ++upper) {
             const int* acc = product.acc[m][4 * quad + block] + 2 * upper;
-            const float gate = scaled(acc[0], x_scale[upper], w_scale.x, bias.x);
-            const float up = scaled(acc[1], x_scale[upper], w_scale.y, bias.y);
+            const float gate = scaled(acc[0], x_scale[upper], w_scale[block].x, bias[block].x);
+            const float up = scaled(acc[1], x_scale[upper], w_scale[block].y, bias[block].y);
             h[upper] = __fmul_rn(silu(gate), up);
           }
           const float given = __shfl_xor_sync(kAllLanes, odd ? h[0] : h[1], 1);
