@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,19 @@ constexpr int kUsageError = 2;  // the same as InvalidArgument, whatever the par
 constexpr int kInternalError = 70;
 
 Format format_of(bool json) { return json ? Format::json : Format::text; }
+
+// In the list of commands: the first sentence of each description; the examples below it belong to the command's own help.
+class ShortList : public CLI::Formatter {
+ public:
+  std::string make_subcommand(const CLI::App* command) const override {
+    const std::string description = command->get_description();
+    std::stringstream line;
+    const std::size_t sentence = description.find(". ");
+    const std::size_t end = std::min(description.find('\n'), sentence == std::string::npos ? sentence : sentence + 1);
+    CLI::detail::format_help(line, command->get_name(), description.substr(0, end), get_column_width());
+    return line.str();
+  }
+};
 
 // One line on standard error, even where the message of a library has several.
 void print_error(std::string message) {
@@ -169,6 +183,7 @@ void check_command(const CLI::App& app, const std::vector<std::string>& words, s
 
 int run(int argc, char** argv) {
   CLI::App program(kProgramHelp, "octavo");
+  program.formatter(std::make_shared<ShortList>());  // before the commands, which inherit it
   program.require_subcommand(1);
   program.set_version_flag("--version", [] { return describe_version(Format::text); });
   add_generate(program);

@@ -37,14 +37,29 @@ bool is_unused(std::string_view component, std::string_view name) {
   return component == "unconditional_transformer" && name.find("llm_cond_") != std::string_view::npos;
 }
 
-std::string loading_of(const StoredLinear& linear, bool quantizes) {
-  if (!linear.problem.empty()) return "cannot be read: " + linear.problem;
-  if (linear.format == LinearFormat::plain) return quantizes ? "s8 + f32 scale per row" : fmt::format("{}, computed in f32", name_of(linear.dtype));
-  if (linear.format == LinearFormat::s8 && quantizes) return "int8 as stored";
-  return quantizes ? "decoded, then s8 + f32 scale per row" : "decoded to f32, some rows at a time";
+// How the block linears will be kept: "s8, one scale per row".
+std::string format_text(const NumberFormat& format) {
+  if (format.granularity == Granularity::per_group)
+    return fmt::format("{} blocks of {}", format.storage == DType::u8 ? "4-bit" : name_of(format.storage), format.group);
+  return fmt::format("{}, one scale per row", name_of(format.storage));
 }
 
-InventoryRow describe_tensor(const std::string& component, const StoredTensor& tensor, const Projections& projections, const Precision& precision) {
+// What nn::Linear makes of a stored matrix of a denoiser (`is_block`: inside the repeated layers). A file with int8 in it left its plain layers plain on
+// purpose: they stay so.
+std::string loading_of(const StoredLinear& linear, const Precision& precision, bool is_block, bool has_int8) {
+  if (!linear.problem.empty()) return "cannot be read: " + linear.problem;
+  const bool int8_products = precision.activation.is_quantized();
+  if (linear.format == LinearFormat::s8 && int8_products) return "int8 as stored";
+  const bool is_same = (linear.format == LinearFormat::e4m3 && precision.weight.storage == DType::f8_e4m3) ||
+                       (linear.format == LinearFormat::nf4 && precision.weight.granularity == Granularity::per_group);
+  const bool quantizes = is_block && precision.weight.is_quantized() && !is_same && !(int8_products && has_int8);
+  if (quantizes) return format_text(precision.weight);
+  if (linear.format == LinearFormat::plain) return fmt::format("{}, computed in f32", name_of(linear.dtype));
+  return "decoded to f32, some rows at a time";
+}
+
+InventoryRow describe_tensor(const std::string& component, const StoredTensor& tensor, const Projections& projections, const Precision& precision,
+                             bool has_int8) {
   const std::string module(module_of(tensor.name));
   const auto found = projections.linears.find(module);
   // The bias of a quantised matrix is a plain tensor of its own.
@@ -54,7 +69,7 @@ InventoryRow describe_tensor(const std::string& component, const StoredTensor& t
   const bool is_denoiser = component.ends_with("transformer") || component == kOverlay;
   const bool is_block = is_denoiser && is_matrix && is_block_linear(module);
   const char* what = is_block ? "block linears" : is_denoiser ? "everything else" : "weights";
-  if (is_matrix) return {what, stored, loading_of(found->second, is_block && precision.weight.is_quantized())};
+  if (is_matrix) return {what, stored, loading_of(found->second, is_denoiser ? precision : precision::f32, is_block, has_int8)};
   return {what, stored, stored == "f32" || stored == "bf16" || stored == "f16" ? fmt::format("{}, computed in f32", stored) : stored};
 }
 
@@ -63,8 +78,10 @@ void add_file(InventoryComponent& component, const std::filesystem::path& path, 
   const Projections projections = find_projections(file.tensors(), file.metadata());
   component.files.push_back(path.filename().string());
   component.remarks.insert(component.remarks.end(), projections.remarks.begin(), projections.remarks.end());
+  const bool has_int8 =
+      std::any_of(projections.linears.begin(), projections.linears.end(), [](const auto& linear) { return linear.second.format == LinearFormat::s8; });
   for (const StoredTensor& tensor : file.tensors()) {
-    const InventoryRow row = describe_tensor(component.name, tensor, projections, precision);
+    const InventoryRow row = describe_tensor(component.name, tensor, projections, precision, has_int8);
     auto found = std::find_if(component.rows.begin(), component.rows.end(), [&](const InventoryRow& other) {
       return other.what == row.what && other.stored == row.stored && other.loaded_as == row.loaded_as;
     });

@@ -163,7 +163,9 @@ MemoryQuestion Pipeline::Impl::memory_question(const RequestPlan& plan, std::int
   if (options.precision.weight.is_quantized() && !cond) {
     for (const auto& [name, config] : {std::pair{"transformer", &cond_config}, std::pair{"unconditional_transformer", &uncond_config}}) {
       if (WeightStore(index.component(name), name).has_int8()) continue;  // used as stored, without a copy
-      question.quantized_weights_bytes += double(config->layers) * config->hidden() * (4.0 * config->hidden() + 3.0 * config->intermediate);
+      const double weights = double(config->layers) * config->hidden() * (4.0 * config->hidden() + 3.0 * config->intermediate);
+      const bool is_4_bit = options.precision.weight.granularity == Granularity::per_group;  // and a float32 scale per group
+      question.quantized_weights_bytes += weights * (is_4_bit ? 0.5 + 4.0 / options.precision.weight.group : 1.0);
     }
   }
   return question;

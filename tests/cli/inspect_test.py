@@ -27,6 +27,8 @@ class Inspect(ProgramTest):
 
         self.assertIn("s8", loaded("w8a8")["loaded_as"])
         self.assertIn("bf16", loaded("f32")["loaded_as"])
+        self.assertIn("f8_e4m3", loaded("fp8")["loaded_as"])
+        self.assertIn("4-bit blocks of 64", loaded("nf4")["loaded_as"])
         # two layers of qkv, o, w1, w2, w3, or of q, k, v, o, w1, w2, w3
         self.assertIn(loaded("f32")["tensors"], (10, 14))
 
@@ -89,6 +91,9 @@ class SmallCommands(ProgramTest):
         for words in ([], ["generate"], ["inspect"], ["devices"], ["caption"], ["caption", "check"], ["version"]):
             text = self.succeed(*words, "--help").stdout.decode()
             self.assertLess(text.index("Examples:"), text.index("Usage:"), words)
+        listed = self.succeed("--help").stdout.decode().split("Subcommands:")[1]
+        for line in listed.strip().splitlines():
+            self.assertRegex(line, r"^ *[a-z]+ +[A-Z].*\.$", "one line for each command")
         done = self.call()
         self.assertEqual(done.returncode, INVALID)
         self.assertIn(b"Examples:", done.stderr)
