@@ -28,13 +28,15 @@ inline cuda::RowsOut rows_out(std::string_view who, const QuantizedView& view) {
     throw Unsupported(fmt::format("{}: rotation group {} needs {} KiB of shared memory; on a GPU groups go up to {}, on the CPU there is no limit", who,
                                   view.rotation_group, view.rotation_group / 256, kMaxCudaRotationGroup));
   }
-  return {view.q.data, view.q.row_stride, cuda::RowType::f32, view.scale.as<float>(), view.rotation_group};
+  float unit = 1;
+  for (int group = view.rotation_group; group > 1; group /= 4) unit *= 2;
+  return {view.q.data, view.q.row_stride, cuda::RowType::f32, view.scale.as<float>(), view.rotation_group, unit};
 }
 
 inline cuda::RowsOut rows_out(std::string_view who, const RowOutput& out) {
   if (const auto* quantized = std::get_if<QuantizedView>(&out)) return rows_out(who, *quantized);
   const auto& floats = std::get<TensorView>(out);
-  return {floats.data, floats.row_stride, row_type(floats.dtype), nullptr, 0};
+  return {.data = floats.data, .stride = floats.row_stride, .type = row_type(floats.dtype)};
 }
 
 inline void* stream_of(const ExecContext& ctx) { return ctx.stream == nullptr ? nullptr : ctx.stream->handle(); }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cpu/row_math.h"
 #include "gpu/gpu_test.h"
 #include "quant/quantize.h"
 
@@ -65,12 +66,28 @@ inline std::int64_t ulps_between(float a, float b) {
   return std::llabs(order(a) - order(b));
 }
 
-// numerics.md section 3: scales within 2 ulp, codes differ by at most 1 on at most 0.1 % of them (and 2, so that a row of 8 may).
-inline void expect_close_codes(const Tensor& q, const Tensor& scale, const Codes& expected, const std::string& what) {
+// Ulps by which the CPU body's 1/sqrt(mean square) may be off for each row: it adds K/16 squares one after another in float32, while the GPU
+// adds them as a tree, so on long rows it is the CPU that errs (23 ulp seen at K = 53248). Measured against float64, row by row.
+inline std::vector<std::int64_t> norm_slack(const TensorView& x) {
+  std::vector<std::int64_t> slack;
+  std::vector<float> row(static_cast<std::size_t>(x.columns()));
+  for (std::int64_t m = 0; m < x.rows(); ++m) {
+    load_as_float(x.row_bytes(m), x.dtype, x.columns(), row.data());
+    double exact = 0;
+    for (const float value : row) exact += double(value) * double(value);
+    const double off = std::sqrt(double(cpu::sum_squares(row.data(), x.columns(), 0.0f)) / exact) - 1;
+    slack.push_back(std::isfinite(off) ? std::int64_t(std::ceil(std::fabs(off) * 0x1p24)) : 0);  // an ulp is at least 2^-24 of its number
+  }
+  return slack;
+}
+
+// numerics.md section 3: scales within 2 ulp (a norm: 1 more for the GPU's own sum, and the CPU's slack), codes differ by at most 1 on at most 0.1 % of them (and 2, so that a row of 8 may).
+inline void expect_close_codes(const Tensor& q, const Tensor& scale, const Codes& expected, const std::string& what,
+                               const std::vector<std::int64_t>& slack = {}) {
   const std::int64_t rows = expected.q.shape()[0];
   const std::int64_t count = expected.q.shape().elements();
   for (std::int64_t m = 0; m < rows; ++m) {
-    ASSERT_LE(ulps_between(scale.as<float>()[m], expected.scale.as<float>()[m]), 2)
+    ASSERT_LE(ulps_between(scale.as<float>()[m], expected.scale.as<float>()[m]), 2 + (slack.empty() ? 0 : 1 + slack[std::size_t(m)]))
         << what << ", row " << m << ": " << scale.as<float>()[m] << " against " << expected.scale.as<float>()[m];
   }
   std::int64_t different = 0;

@@ -28,6 +28,7 @@ __device__ void for_each_value(const Value& value, int columns, int group, float
       for (int i = int(threadIdx.x); i < count / 4; i += int(blockDim.x)) {
         float* v = words + i / stride * stride * 4 + i % stride;
         rotate4(v[0], v[stride], v[2 * stride], v[3 * stride]);
+        for (int j = 0; j < 4; ++j) v[j * stride] *= 0.5f;
       }
     }
     __syncthreads();
@@ -45,11 +46,12 @@ __device__ void store_row_general(const Value& value, const RowsOut& out, std::i
   }
   AbsMax absmax;
   for_each_value(value, columns, out.rotation_group, words, [&](int, float v) { absmax.add(v); });
-  const RowScale scale = scale_of(reducer.max(absmax.bits()));
-  if (threadIdx.x == 0) out.scale[row] = scale.scale;
+  const float largest = __uint_as_float(reducer.max(absmax.bits()));
+  const float inverse = inverse_scale(largest);
+  if (threadIdx.x == 0) out.scale[row] = scale_of(largest, inverse);
   std::int8_t* codes = static_cast<std::int8_t*>(out.data) + row * out.stride;
   for_each_value(value, columns, out.rotation_group, words,
-                 [&](int k, float v) { codes[k] = std::int8_t(scale.inv_scale == 0.0f ? 0u : code_bits(v, scale.inv_scale) & 0xffu); });
+                 [&](int k, float v) { codes[k] = std::int8_t(inverse == 0.0f ? 0u : code_bits(v, inverse) & 0xffu); });
 }
 
 }  // namespace octavo::cuda

@@ -3,8 +3,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "cuda/row/row.h"
 
@@ -37,13 +42,46 @@ void with_segments(int segments_per_warp, const F& f) {
 // What a launch gets without asking; above it a kernel must opt in.
 inline constexpr int kDefaultSharedBytes = 48 * 1024;
 
+// Lets `kernel` have that much dynamic shared memory. Only ever raises: launches of other shapes may be under way.
+inline cudaError_t allow_shared(const void* kernel, int device_index, int shared_bytes) {
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, int>, int> allowed;
+  if (shared_bytes <= kDefaultSharedBytes) return cudaSuccess;
+  const std::lock_guard lock(mutex);
+  int& bytes = allowed[{kernel, device_index}];
+  if (shared_bytes <= bytes) return cudaSuccess;
+  const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (status == cudaSuccess) bytes = shared_bytes;
+  return status;
+}
+
+// CTAs that the whole GPU holds at once: what a kernel that walks over rows starts. The hardware deals CTAs out in turn, so that with a
+// fixed stride the rows left over go to different SMs. Asking the driver takes microseconds, a kernel ten: asked once for each kind of launch.
+inline cudaError_t resident_ctas(const void* kernel, int device_index, int threads, int shared_bytes, std::int64_t& ctas) {
+  static std::mutex mutex;
+  static std::map<std::tuple<const void*, int, int, int>, std::int64_t> known;
+  const std::lock_guard lock(mutex);
+  std::int64_t& resident = known[{kernel, device_index, threads, shared_bytes}];
+  if (resident == 0) {
+    int per_sm = 0;
+    int sms = 0;
+    cudaError_t status = allow_shared(kernel, device_index, shared_bytes);
+    if (status == cudaSuccess) status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per_sm, kernel, threads, std::size_t(shared_bytes));
+    if (status == cudaSuccess) status = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device_index);
+    if (status != cudaSuccess) return status;
+    resident = std::max(1, per_sm) * std::int64_t(sms);
+  }
+  ctas = resident;
+  return cudaSuccess;
+}
+
 // Enqueues kernel(arguments) and returns the status of the launch alone.
 template <class Arguments>
 cudaError_t launch_rows(void (*kernel)(Arguments), std::int64_t ctas, int threads, int shared_bytes, void* stream, Arguments arguments) {
-  if (shared_bytes > kDefaultSharedBytes) {
-    const cudaError_t status = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-    if (status != cudaSuccess) return status;
-  }
+  int device_index = 0;
+  cudaError_t status = cudaGetDevice(&device_index);
+  if (status == cudaSuccess) status = allow_shared(reinterpret_cast<const void*>(kernel), device_index, shared_bytes);
+  if (status != cudaSuccess) return status;
   void* pointers[] = {&arguments};
   return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(unsigned(ctas)), dim3(unsigned(threads)), pointers, std::size_t(shared_bytes),
                           static_cast<cudaStream_t>(stream));

@@ -19,19 +19,19 @@ __device__ __forceinline__ int chunk_of(int lane, int half) {
   return Order == LaneOrder::adjacent ? kLaneValues * lane + 8 * half : kSegment / 2 * half + 8 * lane;
 }
 
-struct RowScale {
-  float inv_scale = 0;  // 127 / absmax; 0: all codes are 0
-  float scale = 0;
-};
+inline constexpr std::uint32_t kInfinityBits = 0x7f800000u;
 
-// A NaN or an infinity anywhere: scale NaN. A zero row, or one too small to invert: scale 0.
-__device__ __forceinline__ RowScale scale_of(std::uint32_t absmax_bits) {
-  constexpr std::uint32_t kInfinity = 0x7f800000u;
-  if (absmax_bits >= kInfinity) return {0.0f, __uint_as_float(0x7fc00000u)};
-  const float absmax = __uint_as_float(absmax_bits);
-  const float inv_scale = __fdiv_rn(127.0f, absmax);
-  if (__float_as_uint(inv_scale) >= kInfinity) return {};
-  return {inv_scale, __fdiv_rn(absmax, 127.0f)};
+// 127 / absmax, or 0 if all codes are to be 0: a NaN or an infinity anywhere, a zero row, or one too small to invert.
+__device__ __forceinline__ float inverse_scale(float absmax) {
+  if (__float_as_uint(absmax) >= kInfinityBits) return 0;
+  const float inverse = __fdiv_rn(127.0f, absmax);
+  return __float_as_uint(inverse) >= kInfinityBits ? 0.0f : inverse;
+}
+
+// absmax / 127; NaN for a fault in the row, 0 for a row whose inverse is 0.
+__device__ __forceinline__ float scale_of(float absmax, float inverse) {
+  if (__float_as_uint(absmax) >= kInfinityBits) return __uint_as_float(0x7fc00000u);
+  return inverse == 0.0f ? 0.0f : __fdiv_rn(absmax, 127.0f);
 }
 
 // 1.5 · 2^23 + n has n in its low byte, rounded half to even as rint does. No clamp: |x · (127/absmax)| exceeds 127 by less than
@@ -60,72 +60,88 @@ __device__ __forceinline__ void store_floats(const float (&v)[Segments][kLaneVal
   }
 }
 
-// Stores the row. `v` holds zeros beyond the last column. `words`: kExchangeWords floats of this warp alone, for rotated_codes.
+// Rotates the row in registers, all its segments; results are sqrt(group) too large. `words`: kExchangeWords floats of this warp alone.
+template <LaneOrder Order, int Segments>
+__device__ __forceinline__ void rotate_row(float (&v)[Segments][kLaneValues], int group, float* words) {
+  const int lane = int(threadIdx.x) % kWarpLanes;
+#pragma unroll
+  for (int s = 0; s < Segments; ++s) {
+    if constexpr (Order == LaneOrder::halves) gather_neighbours(v[s], words, lane);
+    rotate_segment(v[s], group, words, lane);
+  }
+}
+
+// Bits of the row's largest magnitude; at or above kInfinityBits if there is a NaN or an infinity.
+template <int Segments>
+__device__ __forceinline__ std::uint32_t absmax_of(const float (&v)[Segments][kLaneValues], RowReducer& reducer) {
+  AbsMax absmax;
+#pragma unroll
+  for (int s = 0; s < Segments; ++s) {
+#pragma unroll
+    for (int i = 0; i < kLaneValues; ++i) absmax.add(v[s][i]);
+  }
+  return reducer.max(absmax.bits());
+}
+
+// Stores codes and scale of the row `unit` · v, unit a power of two.
 template <RowMode Mode, LaneOrder Order, int Segments>
-__device__ __forceinline__ void store_row(float (&v)[Segments][kLaneValues], const RowsOut& out, std::int64_t row, int columns, RowReducer& reducer,
-                                          float* words) {
+__device__ __forceinline__ void store_codes(float (&v)[Segments][kLaneValues], std::uint32_t absmax_bits, float unit, const RowsOut& out, std::int64_t row, int columns, float* words) {
   const int lane = int(threadIdx.x) % kWarpLanes;
   const int first_segment = int(threadIdx.x) / kWarpLanes * Segments * kSegment;
+  const float absmax = __uint_as_float(absmax_bits) * unit;
+  const float inverse = inverse_scale(absmax);
+  if (threadIdx.x == 0) out.scale[row] = scale_of(absmax, inverse);
+  std::int8_t* codes = static_cast<std::int8_t*>(out.data) + row * out.stride;
+  if (inverse == 0.0f) {  // a NaN times 0 would not be code 0
+#pragma unroll
+    for (int s = 0; s < Segments; ++s) {
+#pragma unroll
+      for (int i = 0; i < kLaneValues; ++i) v[s][i] = 0;
+    }
+  }
+  const float factor = inverse * unit;  // (unit · v) · inverse, rounded once, is v · (unit · inverse)
+#pragma unroll
+  for (int s = 0; s < Segments; ++s) {
+    const int segment = first_segment + kSegment * s;
+    if constexpr (Mode == RowMode::rotated_codes) {
+      // Bytes go straight from the float's low byte to shared memory: no packing, and lanes read back 16 neighbours.
+      auto* bytes = reinterpret_cast<std::uint8_t*>(words);
+      const int first = (lane & 15) + (256 + 16) * (lane >> 4);
+#pragma unroll
+      for (int r = 0; r < kLaneValues; ++r) bytes[first + 16 * r] = std::uint8_t(code_bits(v[s][r], factor));
+      __syncwarp();
+      const int k = segment + kLaneValues * lane;
+      if (k < columns) *reinterpret_cast<uint4*>(codes + k) = *reinterpret_cast<const uint4*>(bytes + exchange_byte(kLaneValues * lane));
+      __syncwarp();
+    } else if constexpr (Order == LaneOrder::adjacent) {
+      const int k = segment + kLaneValues * lane;
+      const uint4 packed = make_uint4(pack_codes(v[s], factor), pack_codes(v[s] + 4, factor), pack_codes(v[s] + 8, factor), pack_codes(v[s] + 12, factor));
+      if (k < columns) *reinterpret_cast<uint4*>(codes + k) = packed;
+    } else {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int k = segment + chunk_of<Order>(lane, half);
+        const uint2 packed = make_uint2(pack_codes(v[s] + 8 * half, factor), pack_codes(v[s] + 8 * half + 4, factor));
+        if (k < columns) *reinterpret_cast<uint2*>(codes + k) = packed;
+      }
+    }
+  }
+}
+
+// Stores the row; `v` holds zeros beyond the last column. For rotated_codes the caller has divided v by out.rotation_unit.
+template <RowMode Mode, LaneOrder Order, int Segments>
+__device__ __forceinline__ void store_row(float (&v)[Segments][kLaneValues], const RowsOut& out, std::int64_t row, int columns, RowReducer& reducer, float* words) {
   if constexpr (Mode == RowMode::floats) {
+    const int lane = int(threadIdx.x) % kWarpLanes;
+    const int first_segment = int(threadIdx.x) / kWarpLanes * Segments * kSegment;
     switch (out.type) {
-      case RowType::f32:
-        return store_floats<RowType::f32, Order>(v, out, row, columns, first_segment, lane);
-      case RowType::bf16:
-        return store_floats<RowType::bf16, Order>(v, out, row, columns, first_segment, lane);
-      case RowType::f16:
-        return store_floats<RowType::f16, Order>(v, out, row, columns, first_segment, lane);
+      case RowType::f32: return store_floats<RowType::f32, Order>(v, out, row, columns, first_segment, lane);
+      case RowType::bf16: return store_floats<RowType::bf16, Order>(v, out, row, columns, first_segment, lane);
+      case RowType::f16: return store_floats<RowType::f16, Order>(v, out, row, columns, first_segment, lane);
     }
   } else {
-    if constexpr (Mode == RowMode::rotated_codes) {
-#pragma unroll
-      for (int s = 0; s < Segments; ++s) {
-        if constexpr (Order == LaneOrder::halves) gather_neighbours(v[s], words, lane);
-        rotate_segment(v[s], out.rotation_group, words, lane);
-      }
-    }
-    AbsMax absmax;
-#pragma unroll
-    for (int s = 0; s < Segments; ++s) {
-#pragma unroll
-      for (int i = 0; i < kLaneValues; ++i) absmax.add(v[s][i]);
-    }
-    const RowScale scale = scale_of(reducer.max(absmax.bits()));
-    if (threadIdx.x == 0) out.scale[row] = scale.scale;
-    std::int8_t* codes = static_cast<std::int8_t*>(out.data) + row * out.stride;
-    if (scale.inv_scale == 0.0f) {  // a NaN times 0 would not be code 0
-#pragma unroll
-      for (int s = 0; s < Segments; ++s) {
-#pragma unroll
-        for (int i = 0; i < kLaneValues; ++i) v[s][i] = 0;
-      }
-    }
-#pragma unroll
-    for (int s = 0; s < Segments; ++s) {
-      const int segment = first_segment + kSegment * s;
-      if constexpr (Mode == RowMode::rotated_codes) {
-        // Bytes go straight from the float's low byte to shared memory: no packing, and lanes read back 16 neighbours.
-        auto* bytes = reinterpret_cast<std::uint8_t*>(words);
-        const int first = (lane & 15) + (256 + 16) * (lane >> 4);
-#pragma unroll
-        for (int r = 0; r < kLaneValues; ++r) bytes[first + 16 * r] = std::uint8_t(code_bits(v[s][r], scale.inv_scale));
-        __syncwarp();
-        const int k = segment + kLaneValues * lane;
-        if (k < columns) *reinterpret_cast<uint4*>(codes + k) = *reinterpret_cast<const uint4*>(bytes + exchange_byte(kLaneValues * lane));
-        __syncwarp();
-      } else if constexpr (Order == LaneOrder::adjacent) {
-        const int k = segment + kLaneValues * lane;
-        const uint4 packed = make_uint4(pack_codes(v[s], scale.inv_scale), pack_codes(v[s] + 4, scale.inv_scale), pack_codes(v[s] + 8, scale.inv_scale),
-                                        pack_codes(v[s] + 12, scale.inv_scale));
-        if (k < columns) *reinterpret_cast<uint4*>(codes + k) = packed;
-      } else {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int k = segment + chunk_of<Order>(lane, half);
-          const uint2 packed = make_uint2(pack_codes(v[s] + 8 * half, scale.inv_scale), pack_codes(v[s] + 8 * half + 4, scale.inv_scale));
-          if (k < columns) *reinterpret_cast<uint2*>(codes + k) = packed;
-        }
-      }
-    }
+    if constexpr (Mode == RowMode::rotated_codes) rotate_row<Order>(v, out.rotation_group, words);
+    store_codes<Mode, Order>(v, absmax_of(v, reducer), 1.0f, out, row, columns, words);
   }
 }
 

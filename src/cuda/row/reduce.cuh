@@ -10,29 +10,38 @@ inline constexpr int kWarpLanes = 32;
 
 // Shared scratch. Reductions alternate between two halves, so that one barrier each is enough: whoever writes a half again
 // has passed the barrier of the reduction between, which every reader of that half reached after reading.
+// Warps that do not exist count as zero: whoever makes a RowReducer clears the scratch first.
 struct ReduceScratch {
-  std::uint32_t partial[2][kWarpLanes];
+  alignas(16) std::uint32_t partial[2][kWarpLanes];
 };
 
 class RowReducer {
  public:
-  __device__ explicit RowReducer(ReduceScratch& scratch) : scratch_(scratch) {}
+  // The first reduction's barrier orders this with what other warps write: they write their own slots only, after their own clearing.
+  __device__ explicit RowReducer(ReduceScratch& scratch) : scratch_(scratch) {
+    if (threadIdx.x < 2 * kWarpLanes && (threadIdx.x % kWarpLanes) * kWarpLanes >= blockDim.x) scratch.partial[threadIdx.x / kWarpLanes][threadIdx.x % kWarpLanes] = 0;
+  }
 
-  // Butterflies: every lane ends with the same bits, because x + y = y + x.
+  // Butterflies: every lane ends with the same bits, because x + y = y + x. Then the warps' sums in the order of the warps.
   __device__ float sum(float value) {
 #pragma unroll
     for (int distance = kWarpLanes / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(kAllLanes, value, distance);
     if (blockDim.x == kWarpLanes) return value;
-    value = __uint_as_float(share(__float_as_uint(value)));
+    const std::uint32_t* half = publish(__float_as_uint(value));
+    float total = 0;
 #pragma unroll
-    for (int distance = kWarpLanes / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(kAllLanes, value, distance);
-    return value;
+    for (int i = 0; i < kWarpLanes / 2; i += 4) {
+      if (i * kWarpLanes >= int(blockDim.x)) break;
+      const float4 four = *reinterpret_cast<const float4*>(half + i);
+      total += (four.x + four.y) + (four.z + four.w);
+    }
+    return total;
   }
 
   // Bits of non-negative floats order as integers; a NaN lies above infinity, so it wins.
   __device__ std::uint32_t max(std::uint32_t bits) {
     bits = warp_max(bits);
-    return blockDim.x == kWarpLanes ? bits : warp_max(share(bits));
+    return blockDim.x == kWarpLanes ? bits : warp_max(publish(bits)[threadIdx.x % kWarpLanes]);
   }
 
  private:
@@ -49,15 +58,13 @@ class RowReducer {
 #endif
   }
 
-  // Each lane gets one warp's value; lanes beyond the last warp get 0, which changes neither a sum nor a maximum.
-  __device__ std::uint32_t share(std::uint32_t value) {
-    const int warp = int(threadIdx.x) / kWarpLanes;
-    const int lane = int(threadIdx.x) % kWarpLanes;
+  // Writes this warp's value and waits for the others'.
+  __device__ const std::uint32_t* publish(std::uint32_t value) {
     std::uint32_t* half = scratch_.partial[half_];
     half_ ^= 1;
-    if (lane == 0) half[warp] = value;
+    if (threadIdx.x % kWarpLanes == 0) half[threadIdx.x / kWarpLanes] = value;
     __syncthreads();
-    return lane < int(blockDim.x) / kWarpLanes ? half[lane] : 0u;
+    return half;
   }
 
   ReduceScratch& scratch_;

@@ -22,7 +22,7 @@ __device__ __forceinline__ void exchange(float (&v)[kLaneValues], float* words, 
   __syncwarp();
 }
 
-// Rotates a warp's segment. Comes in "before", leaves in "after". `words`: kExchangeWords floats of this warp alone.
+// Rotates a warp's segment; the results are sqrt(group) too large. Comes in "before", leaves in "after". `words`: kExchangeWords floats of this warp alone.
 __device__ __forceinline__ void rotate_segment(float (&v)[kLaneValues], int group, float* words, int lane) {
   rotate_registers<1>(v);
   if (group >= 16) rotate_registers<4>(v);

@@ -1,27 +1,24 @@
 // The arithmetic and the addresses of a rotated segment, both sides: rotate.cuh runs them, a unit test replays them lane by lane.
 #pragma once
 
-#include <cmath>
-
 #include "cuda/row/row.h"
 
 namespace octavo::cuda {
 
-// One radix-4 step, each result 1/2 (((a ± b) ± c) ± d) as four float32 operations.
-// The half is folded into the last sum: fma(s, 1/2, d/2) rounds once, and halving commutes with rounding
-// (unless a value lies within four bits of the smallest or largest float32).
+// One radix-4 step of the definition, each result 1/2 (((a ± b) ± c) ± d), without its half: ten sums. Halving commutes with rounding, so
+// the halves of all parts are one power of two, 1/sqrt(group), that a caller folds into a factor it has anyway, before or after. The
+// same bits, as long as no value comes within sqrt(group) of the largest float32 or of the subnormal ones.
 OCTAVO_HOST_DEVICE void rotate4(float& a, float& b, float& c, float& d) {
   const float sum = a + b;
   const float difference = a - b;
-  const float half_d = 0.5f * d;
   const float s0 = sum + c;
   const float s1 = sum - c;
   const float s2 = difference + c;
   const float s3 = c - difference;
-  a = fmaf(s0, 0.5f, -half_d);
-  b = fmaf(s1, 0.5f, half_d);
-  c = fmaf(s2, 0.5f, half_d);
-  d = fmaf(s3, 0.5f, half_d);
+  a = s0 - d;
+  b = s1 + d;
+  c = s2 + d;
+  d = s3 + d;
 }
 
 // Steps over register indices that differ by Stride.

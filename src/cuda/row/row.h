@@ -23,6 +23,7 @@ struct RowsOut {
   RowType type = RowType::f32;
   float* scale = nullptr;
   int rotation_group = 0;
+  float rotation_unit = 1;  // sqrt(rotation_group), by which rotate4() leaves its results too large; 1 for none
 };
 
 OCTAVO_HOST_DEVICE int bytes_of(RowType type) { return type == RowType::f32 ? 4 : 2; }
@@ -40,6 +41,8 @@ struct RowPlan {
 // Up to 12 warps, so that several CTAs fit an SM and one's loads hide another's barriers: rows of up to 12288.
 inline constexpr int kMaxRowWarps = 12;
 inline constexpr int kMaxRowThreads = kMaxRowWarps * 32;
+
+OCTAVO_HOST_DEVICE constexpr int at_least_one(int count) { return count < 1 ? 1 : count; }
 
 // CTAs of that size that should fit an SM, for __launch_bounds__: sm_75 holds 1024 threads.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800

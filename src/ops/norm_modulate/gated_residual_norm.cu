@@ -7,12 +7,12 @@
 
 namespace octavo {
 
-void launch_gated_residual_norm(const GatedResidualLaunch& launch, int device, void* stream) {
+void launch_gated_residual_norm(const GatedResidualLaunch& launch, int device_index, void* stream) {
   const bool has_codes = launch.has_out && launch.out.scale != nullptr;
   const int group = has_codes ? launch.out.rotation_group : 0;
   const cuda::RowPlan plan = cuda::plan_row(launch.columns);
   const int shared = walk::shared_bytes(3, launch.columns, plan.warps, group);
-  const bool is_fast = plan.warps > 0 && group <= cuda::kMaxFastGroup && shared <= walk::max_shared_bytes(device) && launch.y.type == launch.residual.type &&
+  const bool is_fast = plan.warps > 0 && group <= cuda::kMaxFastGroup && shared <= walk::max_shared_bytes(device_index) && launch.y.type == launch.residual.type &&
                        cuda::is_aligned(launch.residual) && cuda::is_aligned(launch.y) && (!launch.has_out || cuda::is_aligned(launch.out));
   if (!is_fast) {
     const int general = cuda::general_words(group) * int(sizeof(float));
@@ -22,11 +22,11 @@ void launch_gated_residual_norm(const GatedResidualLaunch& launch, int device, v
   cuda::with_type(launch.residual.type, [&](auto type) {
     cuda::with_segments(plan.segments_per_warp, [&](auto segments) {
       auto* kernel = &device::gated_residual_norm_kernel<type(), segments(), cuda::RowMode::floats>;
-      if (has_codes)
-        kernel = group == 0 ? &device::gated_residual_norm_kernel<type(), segments(), cuda::RowMode::codes>
-                            : &device::gated_residual_norm_kernel<type(), segments(), cuda::RowMode::rotated_codes>;
-      const std::int64_t ctas = walk::ctas(reinterpret_cast<const void*>(kernel), device, plan.warps * 32, shared, launch.rows);
-      cuda_check(cuda::launch_rows(kernel, ctas, plan.warps * 32, shared, stream, launch), "gated_residual_norm");
+      if (has_codes) kernel = &device::gated_residual_norm_kernel<type(), segments(), cuda::RowMode::codes>;
+      if (group != 0) kernel = &device::gated_residual_norm_kernel<type(), segments(), cuda::RowMode::rotated_codes>;
+      std::int64_t resident = 0;
+      cuda_check(cuda::resident_ctas(reinterpret_cast<const void*>(kernel), device_index, plan.warps * 32, shared, resident), "gated_residual_norm: occupancy");
+      cuda_check(cuda::launch_rows(kernel, std::min(resident, launch.rows), plan.warps * 32, shared, stream, launch), "gated_residual_norm");
     });
   });
 }

@@ -47,8 +47,8 @@ struct AddRowsLaunch {
 };
 
 // Each enqueues on `stream` (a cudaStream_t) and throws DeviceError if the launch fails.
-void launch_norm(const NormLaunch& launch, int device, void* stream);
-void launch_gated_residual_norm(const GatedResidualLaunch& launch, int device, void* stream);
+void launch_norm(const NormLaunch& launch, int device_index, void* stream);
+void launch_gated_residual_norm(const GatedResidualLaunch& launch, int device_index, void* stream);
 void launch_add_rows(const AddRowsLaunch& launch, void* stream);
 
 }  // namespace octavo

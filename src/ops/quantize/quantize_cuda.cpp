@@ -10,7 +10,7 @@ void quantize_rows_cuda(ExecContext& ctx, const TensorView& x, const QuantizedVi
   const QuantizeLaunch launch{.x = rows_in(x), .out = rows_out("quantize_rows", out), .rows = x.rows(), .columns = int(x.columns())};
   if (launch.rows == 0) return;
   cuda_check(cudaSetDevice(x.device.index), "quantize_rows: select device");
-  launch_quantize_rows(launch, stream_of(ctx));
+  launch_quantize_rows(launch, x.device.index, stream_of(ctx));
 }
 
 }  // namespace octavo

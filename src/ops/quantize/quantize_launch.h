@@ -15,6 +15,6 @@ struct QuantizeLaunch {
 };
 
 // Enqueues on `stream` (a cudaStream_t). Throws DeviceError if the launch fails.
-void launch_quantize_rows(const QuantizeLaunch& launch, void* stream);
+void launch_quantize_rows(const QuantizeLaunch& launch, int device_index, void* stream);
 
 }  // namespace octavo

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <random>
 #include <set>
@@ -89,7 +90,7 @@ std::vector<float> rotate_like_a_warp(const std::vector<float>& x, int group) {
     for (int r = 0; r < kLaneValues; ++r) v[r] = shared[std::size_t(exchange_load_word(lane, r))];
     if (group >= 64) rotate_registers<1>(v);
     if (group >= 256) rotate_registers<4>(v);
-    for (int r = 0; r < kLaneValues; ++r) y[std::size_t(rotated_index(lane, r))] = v[r];
+    for (int r = 0; r < kLaneValues; ++r) y[std::size_t(rotated_index(lane, r))] = v[r] / std::sqrt(float(group));
   }
   return y;
 }

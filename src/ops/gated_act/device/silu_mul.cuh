@@ -30,6 +30,7 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, cuda::ctas_per_sm(Segmen
   cuda::RowReducer reducer(scratch);
   float* words = reinterpret_cast<float*>(exchange) + std::int64_t(threadIdx.x / cuda::kWarpLanes) * cuda::kExchangeWords;
   const std::int64_t row = blockIdx.x;
+  const float unit = 1.0f / launch.out.rotation_unit;  // a power of two: the rotation's halves, all at once
 
   cuda::Raw8<Type> raw_gate[Segments][2];
   cuda::Raw8<Type> raw_up[Segments][2];
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, cuda::ctas_per_sm(Segmen
       cuda::unpack8<Type>(raw_gate[s][half], to);
       cuda::unpack8<Type>(raw_up[s][half], up);
 #pragma unroll
-      for (int i = 0; i < 8; ++i) to[i] = silu_of(to[i]) * up[i];
+      for (int i = 0; i < 8; ++i) to[i] = silu_of(to[i]) * (Mode == cuda::RowMode::rotated_codes ? up[i] * unit : up[i]);
     }
   }
   cuda::store_row<Mode, kOrder>(v, launch.out, row, launch.columns, reducer, words);

@@ -28,16 +28,16 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, Segments == 1 && Mode !=
   float* factor = weight + parameter_words;
   float* words = factor + parameter_words + warp * cuda::kExchangeWords;
 
+  const float inverse_columns = __fdiv_rn(1.0f, float(columns));
+  const float unit = 1.0f / launch.out.rotation_unit;
   std::int64_t row = blockIdx.x;
   cuda::Raw8<Type> raw_residual[Segments][2];
   cuda::Raw8<Type> raw_y[Segments][2];
   cuda::load_row<Type, kOrder>(raw_y, launch.y, row, columns);
   cuda::load_row<Type, kOrder>(raw_residual, launch.residual, row, columns);
-  for (int k = int(threadIdx.x); k < columns; k += int(blockDim.x)) {
-    branch_gain[cuda::swizzle_word(k)] = tanhf(vector_value(launch.mod_gate, k, 0.0f)) * vector_value(launch.post_weight, k, 1.0f);
-    weight[cuda::swizzle_word(k)] = vector_value(launch.next_weight, k, 1.0f);
-    factor[cuda::swizzle_word(k)] = 1.0f + vector_value(launch.next_mod_scale, k, 0.0f);
-  }
+  stage_vector(launch.mod_gate, columns, 0.0f, branch_gain, [&](float gate, int k) { return tanhf(gate) * vector_value(launch.post_weight, k, 1.0f); });
+  stage_vector(launch.next_weight, columns, 1.0f, weight, [](float value, int) { return value; });
+  stage_vector(launch.next_mod_scale, columns, 0.0f, factor, [](float value, int) { return 1.0f + value; });
   __syncthreads();
 
   while (true) {
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, Segments == 1 && Mode !=
     const std::int64_t next = row + gridDim.x;
     if (next < launch.rows) cuda::load_row<Type, kOrder>(raw_y, launch.y, next, columns);
 
-    const float branch_inverse = inverse_deviation(sum_squares<kOrder, Segments>(v, 0.0f, first_segment, lane, columns, reducer), columns, launch.post_eps);
+    const float branch_inverse = inverse_deviation(sum_squares<false, kOrder, Segments>(v, 0.0f, first_segment, lane, columns, reducer), inverse_columns, launch.post_eps);
     char* stream_row = static_cast<char*>(launch.residual.data) + row * launch.residual.stride * cuda::bytes_of(Type);
 #pragma unroll
     for (int s = 0; s < Segments; ++s) {
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, Segments == 1 && Mode !=
     if (next < launch.rows) cuda::load_row<Type, kOrder>(raw_residual, launch.residual, next, columns);
 
     if (launch.has_out) {
-      const float inverse = inverse_deviation(sum_squares<kOrder, Segments>(v, 0.0f, first_segment, lane, columns, reducer), columns, launch.next_eps);
+      const float inverse = inverse_deviation(sum_squares<false, kOrder, Segments>(v, 0.0f, first_segment, lane, columns, reducer), inverse_columns, launch.next_eps) * unit;
 #pragma unroll
       for (int s = 0; s < Segments; ++s) {
         with_parameters<kOrder>(weight, first_segment, s, lane, columns, v[s], [&](float x, float w) { return (x * inverse) * w; });
@@ -87,11 +87,12 @@ __global__ void __launch_bounds__(cuda::kGeneralThreads) gated_residual_norm_gen
   cuda::RowReducer reducer(scratch);
   const std::int64_t row = blockIdx.x;
   const int columns = launch.columns;
+  const float inverse_columns = __fdiv_rn(1.0f, float(columns));
   const auto y = [&](int k) { return cuda::load_one(launch.y.data, launch.y.type, row * launch.y.stride + k); };
   const auto residual = [&](int k) { return cuda::load_one(launch.residual.data, launch.residual.type, row * launch.residual.stride + k); };
   float squares = 0;
   for (int k = int(threadIdx.x); k < columns; k += int(blockDim.x)) squares = fmaf(y(k), y(k), squares);
-  const float branch_inverse = inverse_deviation(reducer.sum(squares), columns, launch.post_eps);
+  const float branch_inverse = inverse_deviation(reducer.sum(squares), inverse_columns, launch.post_eps);
   squares = 0;
   for (int k = int(threadIdx.x); k < columns; k += int(blockDim.x)) {
     const float gain = tanhf(vector_value(launch.mod_gate, k, 0.0f)) * vector_value(launch.post_weight, k, 1.0f);
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(cuda::kGeneralThreads) gated_residual_norm_gen
   }
   if (!launch.has_out) return;
   __syncthreads();  // with a rotation, other threads read what this one stored
-  const float inverse = inverse_deviation(reducer.sum(squares), columns, launch.next_eps);
+  const float inverse = inverse_deviation(reducer.sum(squares), inverse_columns, launch.next_eps);
   const auto value = [&](int k) {
     return ((residual(k) * inverse) * vector_value(launch.next_weight, k, 1.0f)) * (1.0f + vector_value(launch.next_mod_scale, k, 0.0f));
   };

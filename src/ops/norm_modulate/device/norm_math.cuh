@@ -35,29 +35,40 @@ __device__ __forceinline__ void with_parameters(const float* parameters, int fir
   }
 }
 
-// Sum of (v - center)² over the row. Lanes beyond the last column hold zeros, which must not count when center is not 0.
-template <cuda::LaneOrder Order, int Segments>
-__device__ __forceinline__ float sum_squares(const float (&v)[Segments][cuda::kLaneValues], float center, int first_segment, int lane, int columns,
-                                             cuda::RowReducer& reducer) {
+// Copies K parameters to shared memory as float32, swizzled; use(value) on the way. Four a thread and turn, their loads in flight together.
+template <class Use>
+__device__ __forceinline__ void stage_vector(const VectorIn& vector, int columns, float neutral, float* to, const Use& use) {
+#pragma unroll 4
+  for (int k = int(threadIdx.x); k < columns; k += int(blockDim.x)) to[cuda::swizzle_word(k)] = use(vector_value(vector, k, neutral), k);
+}
+
+// Sum of (v - center)² over the row, zeros beyond the last column left out.
+template <bool Centered, cuda::LaneOrder Order, int Segments>
+__device__ __forceinline__ float sum_squares(const float (&v)[Segments][cuda::kLaneValues], float center, int first_segment, int lane, int columns, cuda::RowReducer& reducer) {
   float sum = 0;
 #pragma unroll
   for (int s = 0; s < Segments; ++s) {
-    float part = 0;
-    if (first_segment + cuda::kSegment * s + cuda::chunk_of<Order>(lane, 0) < columns) {
 #pragma unroll
-      for (int i = 0; i < 8; ++i) part = fmaf(v[s][i] - center, v[s][i] - center, part);
-    }
-    if (first_segment + cuda::kSegment * s + cuda::chunk_of<Order>(lane, 1) < columns) {
+    for (int half = 0; half < 2; ++half) {
+      float part = 0;
 #pragma unroll
-      for (int i = 8; i < cuda::kLaneValues; ++i) part = fmaf(v[s][i] - center, v[s][i] - center, part);
+      for (int i = 8 * half; i < 8 * half + 8; ++i) {
+        const float distance = Centered ? v[s][i] - center : v[s][i];
+        part = fmaf(distance, distance, part);
+      }
+      if (!Centered || first_segment + cuda::kSegment * s + cuda::chunk_of<Order>(lane, half) < columns) sum += part;
     }
-    sum += part;
   }
   return reducer.sum(sum);
 }
 
-__device__ __forceinline__ float inverse_deviation(float sum_of_squares, int columns, float eps) {
-  return __fdiv_rn(1.0f, __fsqrt_rn(__fdiv_rn(sum_of_squares, float(columns)) + eps));
+// 1 / sqrt(mean + eps): the hardware's reciprocal root (2 ulp) and one Newton step, 1 ulp. A mean of infinity gives 0 and NaN stays
+// NaN, as the quotient would.
+__device__ __forceinline__ float inverse_deviation(float sum_of_squares, float inverse_columns, float eps) {
+  const float mean = fmaf(sum_of_squares, inverse_columns, eps);
+  const float root = rsqrtf(mean);
+  const float error = fmaf(-mean * root, root, 1.0f);
+  return mean < 1e37f && mean > 1e-37f ? fmaf(root * 0.5f, error, root) : root;
 }
 
 }  // namespace octavo::device

@@ -11,11 +11,11 @@
 namespace octavo::device {
 
 // CTAs that must fit an SM: as many as registers allow without spilling.
-template <cuda::RowType Type, int Segments>
-inline constexpr int kNormCtasPerSm = cuda::ctas_per_sm((Type == cuda::RowType::f32 ? 2 : 3) - (Segments - 1));
+template <cuda::RowType Type, int Segments, bool Wide>
+inline constexpr int kNormCtasPerSm = cuda::ctas_per_sm(cuda::at_least_one((Type == cuda::RowType::f32 ? 2 : 3) - (Segments - 1) - (Wide ? 1 : 0)));
 
-template <cuda::RowType Type, int Segments, cuda::RowMode Mode>
-__global__ void __launch_bounds__(cuda::kMaxRowThreads, kNormCtasPerSm<Type, Segments>) norm_rows_kernel(NormLaunch launch) {
+template <cuda::RowType Type, int Segments, cuda::RowMode Mode, bool Centered>
+__global__ void __launch_bounds__(cuda::kMaxRowThreads, kNormCtasPerSm<Type, Segments, Centered || Mode == cuda::RowMode::rotated_codes>) norm_rows_kernel(NormLaunch launch) {
   constexpr cuda::LaneOrder kOrder = Mode == cuda::RowMode::floats ? cuda::LaneOrder::halves : cuda::LaneOrder::adjacent;
   constexpr bool kPrefetch = Segments == 1 || Mode != cuda::RowMode::rotated_codes;  // two rotated segments and a prefetch would spill
   extern __shared__ float4 dynamic[];
@@ -30,13 +30,13 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, kNormCtasPerSm<Type, Seg
   float* factor = weight + parameter_words;
   float* words = factor + parameter_words + warp * cuda::kExchangeWords;
 
+  const float inverse_columns = __fdiv_rn(1.0f, float(columns));
+  const float unit = 1.0f / launch.out.rotation_unit;  // a power of two: the rotation's halves, all at once
   std::int64_t row = blockIdx.x;
   cuda::Raw8<Type> raw[Segments][2];
   cuda::load_row<Type, kOrder>(raw, launch.x, row, columns);
-  for (int k = int(threadIdx.x); k < columns; k += int(blockDim.x)) {
-    weight[cuda::swizzle_word(k)] = vector_value(launch.weight, k, 1.0f);
-    factor[cuda::swizzle_word(k)] = 1.0f + vector_value(launch.mod_scale, k, 0.0f);
-  }
+  stage_vector(launch.weight, columns, 1.0f, weight, [](float value, int) { return value; });
+  stage_vector(launch.mod_scale, columns, 0.0f, factor, [](float value, int) { return 1.0f + value; });
   __syncthreads();
 
   while (true) {
@@ -46,19 +46,19 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, kNormCtasPerSm<Type, Seg
     if (kPrefetch && next < launch.rows) cuda::load_row<Type, kOrder>(raw, launch.x, next, columns);
 
     float center = 0;
-    if (launch.center) {
+    if constexpr (Centered) {
       float sum = 0;
 #pragma unroll
       for (int s = 0; s < Segments; ++s) {
 #pragma unroll
         for (int i = 0; i < cuda::kLaneValues; ++i) sum += v[s][i];
       }
-      center = __fdiv_rn(reducer.sum(sum), float(columns));
+      center = reducer.sum(sum) * inverse_columns;
     }
-    const float inverse = inverse_deviation(sum_squares<kOrder, Segments>(v, center, first_segment, lane, columns, reducer), columns, launch.eps);
+    const float inverse = inverse_deviation(sum_squares<Centered, kOrder, Segments>(v, center, first_segment, lane, columns, reducer), inverse_columns, launch.eps) * unit;
 #pragma unroll
     for (int s = 0; s < Segments; ++s) {
-      with_parameters<kOrder>(weight, first_segment, s, lane, columns, v[s], [&](float x, float w) { return ((x - center) * inverse) * w; });
+      with_parameters<kOrder>(weight, first_segment, s, lane, columns, v[s], [&](float x, float w) { return ((Centered ? x - center : x) * inverse) * w; });
       with_parameters<kOrder>(factor, first_segment, s, lane, columns, v[s], [](float x, float f) { return x * f; });
     }
     cuda::store_row<Mode, kOrder>(v, launch.out, row, columns, reducer, words);
@@ -74,16 +74,17 @@ __global__ void __launch_bounds__(cuda::kGeneralThreads) norm_rows_general_kerne
   cuda::RowReducer reducer(scratch);
   const std::int64_t row = blockIdx.x;
   const int columns = launch.columns;
+  const float inverse_columns = __fdiv_rn(1.0f, float(columns));
   const auto x = [&](int k) { return cuda::load_one(launch.x.data, launch.x.type, row * launch.x.stride + k); };
   float center = 0;
   if (launch.center) {
     float sum = 0;
     for (int k = int(threadIdx.x); k < columns; k += int(blockDim.x)) sum += x(k);
-    center = __fdiv_rn(reducer.sum(sum), float(columns));
+    center = reducer.sum(sum) * inverse_columns;
   }
   float squares = 0;
   for (int k = int(threadIdx.x); k < columns; k += int(blockDim.x)) squares = fmaf(x(k) - center, x(k) - center, squares);
-  const float inverse = inverse_deviation(reducer.sum(squares), columns, launch.eps);
+  const float inverse = inverse_deviation(reducer.sum(squares), inverse_columns, launch.eps);
   const auto value = [&](int k) {
     return ((x(k) - center) * inverse) * vector_value(launch.weight, k, 1.0f) * (1.0f + vector_value(launch.mod_scale, k, 0.0f));
   };
