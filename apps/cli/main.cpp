@@ -62,8 +62,8 @@ void add_generate(CLI::App& program) {
   text("--model", arguments->model, "DIR", "folder of the model; the demo model if left out", what);
   text("--prompt", arguments->prompt, "TEXT", "plain text or a JSON caption", what);
   text("--prompt-file", arguments->prompt_file, "FILE|-", "read the prompt from a file or from standard input", what);
-  text("--width", arguments->width, "PIXELS", "a multiple of 16, 256 to 2048", what);
-  text("--height", arguments->height, "PIXELS", "a multiple of 16, 256 to 2048", what);
+  text("--width", arguments->width, "PIXELS", "a multiple of 16, 16 to 2048; more with --force", what);
+  text("--height", arguments->height, "PIXELS", "a multiple of 16, 16 to 2048; more with --force", what);
   text("--seed", arguments->seed, "N", "same seed, same picture; default 0", what);
   text("--batch", arguments->batch, "N", "draw N pictures with seeds S to S+N-1 as NAME-SEED.png", what);
 

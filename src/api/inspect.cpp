@@ -14,6 +14,17 @@
 namespace octavo {
 namespace {
 
+// Text from a file of anybody's, without what could steer a terminal: control characters other than newline and tab are shown as \xNN.
+std::string printable(std::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
+    shown += is_control ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return shown;
+}
+
 namespace fs = std::filesystem;
 
 std::string human(std::int64_t bytes) {
@@ -92,13 +103,13 @@ std::string describe_picture(const std::string& path, Format format) {
   }
   std::string text = fmt::format("{}: PNG, {}x{}\n", path, image.width, image.height);
   for (const auto& [key, value] : image.metadata) {
-    if (key != kRequestKey) text += fmt::format("  {:<14} {}\n", key, value);
+    if (key != kRequestKey) text += fmt::format("  {:<14} {}\n", printable(key), printable(value));
   }
   if (request == image.metadata.end()) return text + "  holds no request of octavo\n";
   const Json fields = parse_json(request->second, path);
   if (fields.is_object()) {
     for (const auto& [key, value] : fields.items()) {
-      text += fmt::format("  {:<14} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+      text += fmt::format("  {:<14} {}\n", printable(key), value.is_string() ? printable(value.get<std::string>()) : value.dump());
     }
   }
   return text + fmt::format("again: {}\n", command_from_request_json(request->second));
@@ -116,7 +127,8 @@ bool is_png(const std::string& path) {
 
 std::string describe_path(const std::string& path, const std::string& precision_name, Format format) {
   const Precision* precision = precision_name == "auto" ? &precision::f32 : precision::find(precision_name);
-  if (precision == nullptr) throw InvalidArgument(fmt::format("inspect: --precision '{}' is unknown; known: auto, f32, bf16, w8a8, w8a8-dequant, fp8, nf4", precision_name));
+  if (precision == nullptr)
+    throw InvalidArgument(fmt::format("inspect: --precision '{}' is unknown; known: auto, f32, bf16, w8a8, w8a8-dequant, fp8, nf4", precision_name));
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw InvalidArgument(fmt::format("inspect: '{}' does not exist; give a model folder, a .safetensors file or a .png", path));
   if (!fs::is_directory(path, ignored)) return is_png(path) ? describe_picture(path, format) : describe_weights(path, format);

@@ -41,7 +41,8 @@ std::optional<double> number_in(const char* path, const std::string& key) {
 std::vector<MemoryItem> estimate_memory(const MemoryQuestion& q) {
   const double sequence = q.text_tokens + q.image_tokens;
   const double encode = kFloat * q.text_tokens * (q.text_features + 8 * q.text_hidden + 3 * q.text_intermediate);
-  const double sessions = kFloat * (q.steps * 2 * q.layers * 4 * q.hidden + 2 * sequence * q.head_dim + q.text_tokens * (q.text_features + q.hidden));
+  const double modulation = kFloat * q.steps * 2 * q.layers * 4 * q.hidden;
+  const double sessions = kFloat * (2 * sequence * q.head_dim + q.text_tokens * (q.text_features + q.hidden));
   const double denoise = kFloat * (sequence * (6 * q.hidden + 3 * q.intermediate) + 4 * q.image_tokens * q.channels) + sessions;
   const double decode = kFloat * q.pixels * (3 * q.decoder_channels + 3);  // input, residual and output of one resnet
   std::vector<MemoryItem> items{
@@ -51,6 +52,7 @@ std::vector<MemoryItem> estimate_memory(const MemoryQuestion& q) {
   };
   const auto largest = std::max_element(items.begin(), items.end(), [](const MemoryItem& a, const MemoryItem& b) { return a.bytes < b.bytes; });
   items = {*largest};
+  items.push_back({fmt::format("the modulation rows of {:.0f} steps", q.steps), modulation});
   items.push_back({"pictures", q.batch * q.pixels * 3 + q.pixels * 3 * kFloat});
   if (q.quantized_weights_bytes > 0) items.push_back({"quantised weights", q.quantized_weights_bytes});
   if (q.keeps_dump) items.push_back({"the tensors of --dump", kFloat * q.batch * (3 * q.steps * q.image_tokens * q.channels + 3 * q.pixels)});
@@ -77,8 +79,9 @@ void require_memory(const std::vector<MemoryItem>& items, double available) {
     if (item.bytes > 0.01 * items.front().bytes) parts += fmt::format("{}{} for {}", parts.empty() ? "" : ", ", human(item.bytes), item.what);
   }
   if (total <= available) return;
-  throw OutOfMemory(fmt::format("generate: not enough memory: {} wanted ({}), {} available; use a smaller --width and --height or a smaller --batch",
-                                human(total), parts, human(available)));
+  throw OutOfMemory(
+      fmt::format("generate: not enough memory: {} wanted ({}), {} available; use a smaller --width and --height, a smaller --batch or fewer --steps",
+                  human(total), parts, human(available)));
 }
 
 }  // namespace octavo

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "io/json.h"
@@ -22,7 +23,17 @@ Json guidance_json(const std::vector<float>& values) {
   return list;
 }
 
+bool is_control(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f; }
+
+// One word for the shell. Control characters become escapes of $'…', so that a picture from elsewhere cannot steer the terminal that prints it.
 std::string shell_quoted(const std::string& text) {
+  if (std::any_of(text.begin(), text.end(), is_control)) {
+    std::string escaped;
+    for (const char c : text) {
+      escaped += is_control(c) ? fmt::format("\\x{:02x}", static_cast<unsigned char>(c)) : c == '\\' ? "\\\\" : c == '\'' ? "\\'" : std::string(1, c);
+    }
+    return fmt::format("$'{}'", escaped);
+  }
   if (!text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,+=@%") == std::string::npos) return text;
   std::string inner;
   for (const char c : text) inner += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -70,9 +81,12 @@ std::map<std::string, std::string> picture_metadata(const Request& resolved, con
 std::string command_from_request_json(const std::string& text) {
   const Json json = parse_json(text, "the picture's request");
   if (!json.is_object()) throw DataError("the picture's request: is not a JSON object; the text chunk was probably edited");
+  // Only what request_json writes becomes an option: the text may come from anybody, and the command is meant to be pasted.
+  constexpr std::array<std::string_view, 16> kOptions{"model", "prompt", "width", "height",    "steps",  "guidance",     "mu",    "std",
+                                                      "seed",  "batch",  "noise", "precision", "device", "schedule_end", "force", "cpu_reference"};
   std::string command = "octavo generate";
   for (const auto& [key, value] : json.items()) {
-    if (key == "version" || key == "kernels") continue;  // facts, not wishes
+    if (std::find(kOptions.begin(), kOptions.end(), key) == kOptions.end()) continue;  // "version", "kernels": facts, not wishes
     std::string option = fmt::format("--{}", key);
     std::replace(option.begin(), option.end(), '_', '-');
     command += value.is_boolean() ? fmt::format(" {}", option) : fmt::format(" {} {}", option, shell_quoted(option_text(value)));

@@ -226,9 +226,12 @@ void Pipeline::Impl::denoise(ExecContext& ctx, const RequestPlan& plan, const id
     euler_step(buffers.latents.as<float>(), buffers.velocity_cond.as<float>(), guidance != 1.0f ? buffers.velocity_uncond.as<float>() : nullptr, guidance,
                step_length, count);
     if (!all_finite(buffers.latents)) {
-      throw DataError(fmt::format(
-          "generate: step {} of {} gave numbers that are not finite (guidance {}); the weights are probably damaged, or --guidance is far too large", step + 1,
-          steps, guidance));
+      if (all_finite(buffers.velocity_cond) && (!needs_uncond || all_finite(buffers.velocity_uncond))) {
+        throw InvalidArgument(
+            fmt::format("generate: --guidance {} drives step {} of {} past the range of float32; 1 to 10 are usual", guidance, step + 1, steps));
+      }
+      throw DataError(
+          fmt::format("generate: step {} of {} gave numbers that are not finite (guidance {}); the weights are probably damaged", step + 1, steps, guidance));
     }
     if (dump != nullptr) {
       copy_tensor(buffers.velocity_cond, dump->velocity_cond(step, picture));

@@ -68,6 +68,9 @@ TEST(Metadata, becomes_a_command_that_a_shell_can_run) {
 
 TEST(Metadata, an_edited_chunk_is_damage_not_a_crash) {
   EXPECT_THROW(command_from_request_json("[1]"), DataError);
+  // A key that we never write must not become a word of a command that is meant to be pasted.
+  EXPECT_EQ(command_from_request_json(R"x({"x; rm -rf ~ #": true, "steps": 3, "$(id)": "y"})x"), "octavo generate --steps 3");
+  EXPECT_EQ(command_from_request_json("{\"prompt\": \"a\\u001b[2J'b\"}"), "octavo generate --prompt $'a\\x1b[2J\\'b'");
   EXPECT_THROW(command_from_request_json("{"), DataError);
 }
 
