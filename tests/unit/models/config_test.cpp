@@ -26,6 +26,9 @@ struct Case {
   std::vector<std::string> says;
 };
 
+// Named in messages, instead of by its bytes.
+void PrintTo(const Case& c, std::ostream* out) { *out << c.component << " " << c.name; }
+
 void read(const std::string& component, const std::filesystem::path& folder) {
   if (component == "vae") {
     flux2_vae::Config::read(folder);
