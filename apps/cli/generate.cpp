@@ -49,7 +49,11 @@ Request to_request(const GenerateArguments& arguments) {
   if (arguments.std_dev) request.std_dev = to_double("generate: --std", *arguments.std_dev);
   if (arguments.seed) request.seed = to_seed("generate: --seed", *arguments.seed);
   if (arguments.batch) request.batch = to_int("generate: --batch", *arguments.batch);
-  if (request.batch < 1) throw InvalidArgument(fmt::format("generate: --batch {} must be at least 1", request.batch));
+  // Here and not only with the rest of the request: every picture's path is tried before the model is opened.
+  constexpr int kMostPictures = 10'000;
+  if (request.batch < 1 || request.batch > kMostPictures) {
+    throw InvalidArgument(fmt::format("generate: --batch {} must be at least 1 and at most {}", request.batch, kMostPictures));
+  }
   if (arguments.schedule_end) request.schedule_end = to_schedule_end("generate: --schedule-end", *arguments.schedule_end);
   if (arguments.noise) request.noise = to_noise_source("generate: --noise", *arguments.noise);
   request.force = arguments.force;

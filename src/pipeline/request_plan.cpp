@@ -18,6 +18,8 @@ namespace {
 constexpr int kLargestSide = 2048;  // pixels, spec section 11.4; --force lifts it
 constexpr int kSmallestGoodSide = 256;
 constexpr int kGoodAspect = 6;
+constexpr int kMostSteps = 10'000;     // 48 is much; this is the guard against a slip of the finger that would fill the memory with schedule
+constexpr int kMostPictures = 10'000;  // in one batch
 
 [[noreturn]] void refuse(const std::string& message) { throw InvalidArgument("generate: " + message); }
 
@@ -115,6 +117,7 @@ RequestPlan plan_request(const Request& request, const GenerationDefaults& defau
 
   full.steps = request.steps.value_or(use_defaults ? defaults.steps.value_or(preset.steps) : preset.steps);
   if (*full.steps < 1) refuse(fmt::format("--steps {} must be at least 1", *full.steps));
+  if (*full.steps > kMostSteps) refuse(fmt::format("--steps {} must be at most {}; 12 to 48 are usual", *full.steps, kMostSteps));
   full.guidance = guidance_for(request, preset, defaults, *full.steps);
   full.mu = request.mu.value_or(use_defaults ? defaults.mu.value_or(preset.mu) : preset.mu);
   full.std_dev = request.std_dev.value_or(use_defaults ? defaults.std_dev.value_or(preset.std_dev) : preset.std_dev);
@@ -123,6 +126,7 @@ RequestPlan plan_request(const Request& request, const GenerationDefaults& defau
   if (*full.std_dev <= 0) refuse(fmt::format("--std {} must be greater than 0", *full.std_dev));
 
   if (full.batch < 1) refuse(fmt::format("--batch {} must be at least 1", full.batch));
+  if (full.batch > kMostPictures) refuse(fmt::format("--batch {} must be at most {}; draw the rest with another --seed", full.batch, kMostPictures));
   if (full.seed > std::numeric_limits<std::uint64_t>::max() - std::uint64_t(full.batch - 1)) {
     refuse(fmt::format("--seed {} with --batch {} passes the largest seed {}; use a smaller seed", full.seed, full.batch,
                        std::numeric_limits<std::uint64_t>::max()));

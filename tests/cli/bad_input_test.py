@@ -46,6 +46,8 @@ class Requests(ProgramTest):
         self.bad("--steps", "0", contains=["--steps 0", "at least 1"])
         self.bad("--steps", "-3", contains=["--steps -3", "at least 1"])
         self.bad("--batch", "0", contains=["--batch 0", "at least 1"])
+        self.bad("--steps", "2147483647", contains=["--steps 2147483647", "at most 10000"], timeout=30)
+        self.bad("--batch", "2147483647", contains=["--batch 2147483647", "at most 10000"], timeout=30)
         self.bad("--threads", "0", contains=["--threads 0", "at least 1"])
         self.bad("--threads", "100000", contains=["--threads 100000", "1024"])
 

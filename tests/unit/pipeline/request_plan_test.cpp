@@ -138,6 +138,15 @@ TEST(RequestPlan, steps_and_batch_below_one) {
   EXPECT_THAT(refusal({.batch = 0}), HasSubstr("--batch 0"));
 }
 
+// Refused before anything of that length is built: the schedule alone would be 16 GB.
+TEST(RequestPlan, the_largest_integer_is_refused_at_once) {
+  const int most = std::numeric_limits<int>::max();
+  EXPECT_THAT(refusal({.steps = most}), AllOf(HasSubstr("--steps 2147483647"), HasSubstr("at most 10000")));
+  EXPECT_THAT(refusal({}, {.steps = most}), HasSubstr("--steps 2147483647"));
+  EXPECT_THAT(refusal({.batch = most}), AllOf(HasSubstr("--batch 2147483647"), HasSubstr("at most 10000")));
+  EXPECT_EQ(plan_of({.steps = 10'000, .batch = 10'000}).schedule.times.size(), 10'000u);
+}
+
 TEST(RequestPlan, numbers_that_are_not_finite) {
   const double inf = std::numeric_limits<double>::infinity();
   const double nan = std::numeric_limits<double>::quiet_NaN();
