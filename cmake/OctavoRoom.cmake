@@ -8,6 +8,7 @@ target_include_directories(octavo_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAK
 target_compile_options(octavo_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -ffp-contract=off>
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${OCTAVO_WERROR}>>:-Werror>
+  $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<BOOL:${OCTAVO_WERROR}>>:-Wno-error=maybe-uninitialized> # g++ 12 sees it in std containers that it inlined
   $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false -Xptxas=-v --resource-usage -Xfatbin=-compress-all>
   $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
 if(OCTAVO_SANITIZE)

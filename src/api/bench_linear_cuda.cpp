@@ -70,6 +70,8 @@ struct Bench {
   std::string text{};
   Json rows = Json::array();
 
+  Bench(const BenchOptions& bench_options, LinearTimer& linear_timer, CublasLt* cublas) : options(bench_options), timer(linear_timer), peers(cublas) {}
+
   void run(const LinearShape& shape) {
     timer.prepare(shape);
     const GemmProblem& problem = timer.problem(0);
@@ -195,7 +197,7 @@ std::string bench_linear_on_gpu(const BenchOptions& options) {
   const GpuState before = gpu_state(gpu.device.index);
   timer.prepare(shapes.front());
   timer.warm_up(1.0);
-  Bench bench{.options = options, .timer = timer, .peers = peers.get()};
+  Bench bench(options, timer, peers.get());
   for (const LinearShape& shape : shapes) bench.run(shape);
   const GpuState after = gpu_state(gpu.device.index);
 

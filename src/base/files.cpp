@@ -33,7 +33,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   if (file.fd < 0) {
     throw InvalidArgument(fmt::format("file '{}': cannot be opened ({}); check the path and its permissions", path.string(), reason()));
   }
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     throw InvalidArgument(fmt::format("file '{}': is not a regular file; a file was expected here", path.string()));
   }

@@ -18,9 +18,9 @@
 namespace octavo {
 namespace {
 
-constexpr std::size_t kCpuAlignment = 64;        // one cache line, one AVX-512 register
-constexpr std::size_t kArenaAlignment = 256;     // what cudaMalloc gives
-constexpr std::size_t kArenaBlock = 16u << 20;   // grows in steps of at least 16 MiB
+constexpr std::size_t kCpuAlignment = 64;       // one cache line, one AVX-512 register
+constexpr std::size_t kArenaAlignment = 256;    // what cudaMalloc gives
+constexpr std::size_t kArenaBlock = 16u << 20;  // grows in steps of at least 16 MiB
 
 [[noreturn]] void no_cuda(std::string_view who) {
   throw Unsupported(fmt::format("{}: this build has no CUDA; rebuild with the 'cuda' preset or use --device cpu", who));
@@ -59,8 +59,8 @@ Buffer::Buffer(std::size_t bytes, Device device, std::string_view what) : bytes_
     data_ = std::aligned_alloc(kCpuAlignment, std::size_t(round_up(std::int64_t(bytes), kCpuAlignment)));
     if (data_ == nullptr) {
       const auto free_pages = ::sysconf(_SC_AVPHYS_PAGES);
-      throw OutOfMemory(fmt::format("memory: {:.1f} MiB wanted for {}, {:.1f} MiB are free; use a smaller picture, a smaller batch or --precision w8a8", double(bytes) / 1048576,
-                                    what, double(free_pages) * double(::sysconf(_SC_PAGESIZE)) / 1048576));
+      throw OutOfMemory(fmt::format("memory: {:.1f} MiB wanted for {}, {:.1f} MiB are free; use a smaller picture, a smaller batch or --precision w8a8",
+                                    double(bytes) / 1048576, what, double(free_pages) * double(::sysconf(_SC_PAGESIZE)) / 1048576));
     }
   } else {
     if constexpr (build::has_cuda) {
@@ -80,8 +80,7 @@ Buffer::~Buffer() {
   }
 }
 
-Buffer::Buffer(Buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), device_(other.device_) {}
+Buffer::Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), device_(other.device_) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);

@@ -75,7 +75,10 @@ GpuList cuda_list_gpus() {
   if (status != cudaSuccess) {
     cudaGetLastError();
     const bool no_driver = status == cudaErrorInsufficientDriver || status == cudaErrorStubLibrary;
-    return {.gpus = {}, .reason = no_driver ? "the NVIDIA driver is absent or older than CUDA 13 (580)" : status == cudaErrorNoDevice ? "no NVIDIA GPU found" : cudaGetErrorString(status)};
+    return {.gpus = {},
+            .reason = no_driver                     ? "the NVIDIA driver is absent or older than CUDA 13 (580)"
+                      : status == cudaErrorNoDevice ? "no NVIDIA GPU found"
+                                                    : cudaGetErrorString(status)};
   }
   GpuList list;
   int driver = 0;
@@ -114,8 +117,8 @@ void* cuda_allocate(std::size_t bytes, Device device, std::string_view what) {
     std::size_t free_now = 0;
     std::size_t total = 0;
     cudaMemGetInfo(&free_now, &total);
-    throw OutOfMemory(fmt::format("{}: {:.1f} MiB wanted for {}, {:.1f} of {:.1f} MiB are free; use a smaller picture or close other programs", device.name(), double(bytes) / 1048576, what,
-                                  double(free_now) / 1048576, double(total) / 1048576));
+    throw OutOfMemory(fmt::format("{}: {:.1f} MiB wanted for {}, {:.1f} of {:.1f} MiB are free; use a smaller picture or close other programs", device.name(),
+                                  double(bytes) / 1048576, what, double(free_now) / 1048576, double(total) / 1048576));
   }
   cuda_check(status, "allocate");
   return data;

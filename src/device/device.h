@@ -20,17 +20,17 @@ struct Device {
 // What a GPU can do. Filled from the driver; all sizes in bytes.
 struct DeviceCaps {
   std::string name{};
-  int sm = 0;                       // compute capability: 86 means 8.6
+  int sm = 0;  // compute capability: 86 means 8.6
   int sm_count = 0;
   std::int64_t memory_bytes = 0;
-  std::int64_t free_bytes = 0;      // when asked
+  std::int64_t free_bytes = 0;  // when asked
   int shared_per_sm_bytes = 0;
-  int shared_per_block_bytes = 0;   // after opting in
+  int shared_per_block_bytes = 0;  // after opting in
   int l2_bytes = 0;
   int clock_khz = 0;
   int memory_clock_khz = 0;
   int memory_bus_bits = 0;
-  int driver_version = 0;           // 13000 = 13.0
+  int driver_version = 0;  // 13000 = 13.0
 };
 
 // The GPUs that this build can use. Empty, with `reason` saying why, when there is none: no CUDA in this build,

@@ -14,13 +14,17 @@ enum class DType : std::uint8_t { f32, bf16, f16, f64, f8_e4m3, s8, u8, s16, s32
 constexpr std::size_t bytes_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
-    case DType::s64: return 8;
+    case DType::s64:
+      return 8;
     case DType::f32:
-    case DType::s32: return 4;
+    case DType::s32:
+      return 4;
     case DType::bf16:
     case DType::f16:
-    case DType::s16: return 2;
-    default: return 1;
+    case DType::s16:
+      return 2;
+    default:
+      return 1;
   }
 }
 

@@ -24,9 +24,7 @@ std::int64_t Shape::elements() const {
   return product;
 }
 
-std::string Shape::text() const {
-  return fmt::format("[{}]", fmt::join(extents_.begin(), extents_.begin() + rank_, ", "));
-}
+std::string Shape::text() const { return fmt::format("[{}]", fmt::join(extents_.begin(), extents_.begin() + rank_, ", ")); }
 
 TensorView::TensorView(void* memory, DType type, Shape extents, Device where)
     : data(memory), dtype(type), shape(extents), row_stride(extents.rank() == 0 ? 1 : extents[-1]), device(where) {}
@@ -90,7 +88,9 @@ float f8_e4m3_to_float(std::uint8_t bits) {
 void load_as_float(const void* from, DType dtype, std::int64_t count, float* to) {
   if (count == 0) return;  // an empty tensor has no memory, and memcpy wants some
   switch (dtype) {
-    case DType::f32: std::memcpy(to, from, std::size_t(count) * sizeof(float)); return;
+    case DType::f32:
+      std::memcpy(to, from, std::size_t(count) * sizeof(float));
+      return;
     case DType::bf16: {
       const auto* source = static_cast<const bf16*>(from);
       for (std::int64_t i = 0; i < count; ++i) to[i] = to_float(source[i]);
@@ -111,14 +111,17 @@ void load_as_float(const void* from, DType dtype, std::int64_t count, float* to)
       for (std::int64_t i = 0; i < count; ++i) to[i] = f8_e4m3_to_float(source[i]);
       return;
     }
-    default: throw InternalError(fmt::format("tensor: {} cannot be read as float", name_of(dtype)));
+    default:
+      throw InternalError(fmt::format("tensor: {} cannot be read as float", name_of(dtype)));
   }
 }
 
 void store_from_float(const float* from, std::int64_t count, DType dtype, void* to) {
   if (count == 0) return;
   switch (dtype) {
-    case DType::f32: std::memcpy(to, from, std::size_t(count) * sizeof(float)); return;
+    case DType::f32:
+      std::memcpy(to, from, std::size_t(count) * sizeof(float));
+      return;
     case DType::bf16: {
       auto* target = static_cast<bf16*>(to);
       for (std::int64_t i = 0; i < count; ++i) target[i] = to_bf16(from[i]);
@@ -129,7 +132,8 @@ void store_from_float(const float* from, std::int64_t count, DType dtype, void* 
       for (std::int64_t i = 0; i < count; ++i) target[i] = to_f16(from[i]);
       return;
     }
-    default: throw InternalError(fmt::format("tensor: floats cannot be stored as {}", name_of(dtype)));
+    default:
+      throw InternalError(fmt::format("tensor: floats cannot be stored as {}", name_of(dtype)));
   }
 }
 

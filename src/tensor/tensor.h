@@ -46,15 +46,19 @@ struct TensorView {
   // A dense tensor.
   TensorView(void* memory, DType type, Shape extents, Device where = {});
 
-  std::int64_t rows() const;                   // product of all extents but the last; 1 for rank 1
+  std::int64_t rows() const;  // product of all extents but the last; 1 for rank 1
   std::int64_t columns() const { return shape.rank() == 0 ? 1 : shape[-1]; }
   bool is_dense() const { return shape.rank() < 2 || row_stride == columns(); }
   std::size_t bytes() const { return std::size_t(shape.elements()) * bytes_of(dtype); }
 
   template <class T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
   template <class T>
-  T* row(std::int64_t index) const { return static_cast<T*>(data) + index * row_stride; }
+  T* row(std::int64_t index) const {
+    return static_cast<T*>(data) + index * row_stride;
+  }
   void* row_bytes(std::int64_t index) const { return static_cast<std::byte*>(data) + std::size_t(index * row_stride) * bytes_of(dtype); }
 
   // Rows [first, first + count) of a rank-2 view; columns [first, first + count) of a rank-2 view. No copy.
@@ -74,7 +78,9 @@ class Tensor {
   TensorView view() const { return {buffer_.data(), dtype_, shape_, buffer_.device()}; }
   operator TensorView() const { return view(); }  // NOLINT: a tensor may stand wherever a window is asked for
   template <class T>
-  T* as() const { return static_cast<T*>(buffer_.data()); }
+  T* as() const {
+    return static_cast<T*>(buffer_.data());
+  }
   const Shape& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   std::size_t bytes() const { return buffer_.size(); }

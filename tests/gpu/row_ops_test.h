@@ -81,7 +81,8 @@ inline std::vector<std::int64_t> norm_slack(const TensorView& x) {
   return slack;
 }
 
-// numerics.md section 3: scales within 2 ulp (a norm: 1 more for the GPU's own sum, and the CPU's slack), codes differ by at most 1 on at most 0.1 % of them (and 2, so that a row of 8 may).
+// numerics.md section 3: scales within 2 ulp (a norm: 1 more for the GPU's own sum, and the CPU's slack), codes differ by at most 1 on at most 0.1 % of them
+// (and 2, so that a row of 8 may).
 inline void expect_close_codes(const Tensor& q, const Tensor& scale, const Codes& expected, const std::string& what,
                                const std::vector<std::int64_t>& slack = {}) {
   const std::int64_t rows = expected.q.shape()[0];

@@ -85,7 +85,8 @@ __device__ __forceinline__ std::uint32_t absmax_of(const float (&v)[Segments][kL
 
 // Stores codes and scale of the row `unit` · v, unit a power of two.
 template <RowMode Mode, LaneOrder Order, int Segments>
-__device__ __forceinline__ void store_codes(float (&v)[Segments][kLaneValues], std::uint32_t absmax_bits, float unit, const RowsOut& out, std::int64_t row, int columns, float* words) {
+__device__ __forceinline__ void store_codes(float (&v)[Segments][kLaneValues], std::uint32_t absmax_bits, float unit, const RowsOut& out, std::int64_t row,
+                                            int columns, float* words) {
   const int lane = int(threadIdx.x) % kWarpLanes;
   const int first_segment = int(threadIdx.x) / kWarpLanes * Segments * kSegment;
   const float absmax = __uint_as_float(absmax_bits) * unit;
@@ -130,14 +131,18 @@ __device__ __forceinline__ void store_codes(float (&v)[Segments][kLaneValues], s
 
 // Stores the row; `v` holds zeros beyond the last column. For rotated_codes the caller has divided v by out.rotation_unit.
 template <RowMode Mode, LaneOrder Order, int Segments>
-__device__ __forceinline__ void store_row(float (&v)[Segments][kLaneValues], const RowsOut& out, std::int64_t row, int columns, RowReducer& reducer, float* words) {
+__device__ __forceinline__ void store_row(float (&v)[Segments][kLaneValues], const RowsOut& out, std::int64_t row, int columns, RowReducer& reducer,
+                                          float* words) {
   if constexpr (Mode == RowMode::floats) {
     const int lane = int(threadIdx.x) % kWarpLanes;
     const int first_segment = int(threadIdx.x) / kWarpLanes * Segments * kSegment;
     switch (out.type) {
-      case RowType::f32: return store_floats<RowType::f32, Order>(v, out, row, columns, first_segment, lane);
-      case RowType::bf16: return store_floats<RowType::bf16, Order>(v, out, row, columns, first_segment, lane);
-      case RowType::f16: return store_floats<RowType::f16, Order>(v, out, row, columns, first_segment, lane);
+      case RowType::f32:
+        return store_floats<RowType::f32, Order>(v, out, row, columns, first_segment, lane);
+      case RowType::bf16:
+        return store_floats<RowType::bf16, Order>(v, out, row, columns, first_segment, lane);
+      case RowType::f16:
+        return store_floats<RowType::f16, Order>(v, out, row, columns, first_segment, lane);
     }
   } else {
     if constexpr (Mode == RowMode::rotated_codes) rotate_row<Order>(v, out.rotation_group, words);

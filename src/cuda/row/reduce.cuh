@@ -19,7 +19,8 @@ class RowReducer {
  public:
   // The first reduction's barrier orders this with what other warps write: they write their own slots only, after their own clearing.
   __device__ explicit RowReducer(ReduceScratch& scratch) : scratch_(scratch) {
-    if (threadIdx.x < 2 * kWarpLanes && (threadIdx.x % kWarpLanes) * kWarpLanes >= blockDim.x) scratch.partial[threadIdx.x / kWarpLanes][threadIdx.x % kWarpLanes] = 0;
+    if (threadIdx.x < 2 * kWarpLanes && (threadIdx.x % kWarpLanes) * kWarpLanes >= blockDim.x)
+      scratch.partial[threadIdx.x / kWarpLanes][threadIdx.x % kWarpLanes] = 0;
   }
 
   // Butterflies: every lane ends with the same bits, because x + y = y + x. Then the warps' sums in the order of the warps.

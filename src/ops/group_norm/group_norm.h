@@ -11,7 +11,7 @@ struct GroupNormArgs {
   TensorView bias{};    // f32/bf16/f16 [C]
   int groups = 0;       // divides C
   float eps = 0;
-  bool silu = false;    // applied to the result
+  bool silu = false;  // applied to the result
 };
 
 // y = (x - mean_g) · rsqrt(var_g + eps) · weight + bias, statistics over H × W × (C / groups), biased variance.

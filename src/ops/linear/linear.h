@@ -14,11 +14,11 @@ namespace octavo {
 
 // One projection's parameters. Views: somebody else (weights) owns the memory.
 struct LinearWeights {
-  std::string name{};                   // checkpoint name, for messages
-  TensorView weight{};                  // [N, K] row-major: f32, bf16, f16, or s8
-  std::optional<TensorView> scale{};    // f32 [N], present exactly when weight is s8: real = scale * q
-  std::optional<TensorView> bias{};     // f32, bf16 or f16 [N]
-  int rotation_group = 0;               // ConvRot group that the s8 weight was rotated with; 0: none
+  std::string name{};                 // checkpoint name, for messages
+  TensorView weight{};                // [N, K] row-major: f32, bf16, f16, or s8
+  std::optional<TensorView> scale{};  // f32 [N], present exactly when weight is s8: real = scale * q
+  std::optional<TensorView> bias{};   // f32, bf16 or f16 [N]
+  int rotation_group = 0;             // ConvRot group that the s8 weight was rotated with; 0: none
 
   std::int64_t out_features() const { return weight.shape[0]; }
   std::int64_t in_features() const { return weight.shape[1]; }

@@ -12,8 +12,9 @@ void launch_gated_residual_norm(const GatedResidualLaunch& launch, int device_in
   const int group = has_codes ? launch.out.rotation_group : 0;
   const cuda::RowPlan plan = cuda::plan_row(launch.columns);
   const int shared = walk::shared_bytes(3, launch.columns, plan.warps, group);
-  const bool is_fast = plan.warps > 0 && group <= cuda::kMaxFastGroup && shared <= walk::max_shared_bytes(device_index) && launch.y.type == launch.residual.type &&
-                       cuda::is_aligned(launch.residual) && cuda::is_aligned(launch.y) && (!launch.has_out || cuda::is_aligned(launch.out));
+  const bool is_fast = plan.warps > 0 && group <= cuda::kMaxFastGroup && shared <= walk::max_shared_bytes(device_index) &&
+                       launch.y.type == launch.residual.type && cuda::is_aligned(launch.residual) && cuda::is_aligned(launch.y) &&
+                       (!launch.has_out || cuda::is_aligned(launch.out));
   if (!is_fast) {
     const int general = cuda::general_words(group) * int(sizeof(float));
     return cuda_check(cuda::launch_rows(device::gated_residual_norm_general_kernel, launch.rows, cuda::kGeneralThreads, general, stream, launch),

@@ -12,9 +12,9 @@ namespace octavo {
 // x f32/bf16/f16 [M,K]; weight f32/bf16/f16 [K]; mod_scale f32 [K] or absent; out [M,K]. All float steps in float32,
 // the sum of squares in a fixed order. out may alias x when it is a float view of the same dtype.
 struct NormArgs {
-  TensorView weight{};                     // [K]; for layer_norm unused
+  TensorView weight{};  // [K]; for layer_norm unused
   float eps = 0;
-  std::optional<TensorView> mod_scale{};   // f32 [K]; the row is multiplied by (1 + mod_scale)
+  std::optional<TensorView> mod_scale{};  // f32 [K]; the row is multiplied by (1 + mod_scale)
 };
 void rms_norm(ExecContext& ctx, const TensorView& x, const NormArgs& args, const RowOutput& out);
 

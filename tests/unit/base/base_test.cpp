@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <unistd.h>
+#include <atomic>
 
 #include <fstream>
 #include <stdexcept>
@@ -28,7 +28,11 @@ TEST(ThreadPool, every_index_runs_exactly_once) {
 
 TEST(ThreadPool, exception_reaches_the_caller_and_the_pool_lives_on) {
   ThreadPool pool(3);
-  EXPECT_THROW(pool.for_each(100, [](std::int64_t i) { if (i == 13) throw std::runtime_error("thirteen"); }), std::runtime_error);
+  EXPECT_THROW(pool.for_each(100,
+                             [](std::int64_t i) {
+                               if (i == 13) throw std::runtime_error("thirteen");
+                             }),
+               std::runtime_error);
   std::atomic<int> sum{0};
   pool.for_each(10, [&](std::int64_t i) { sum += int(i); });
   EXPECT_EQ(sum.load(), 45);

@@ -41,8 +41,12 @@ void nearest_even(Convert convert, std::uint16_t last_finite) {
     ASSERT_EQ(convert(std::nextafter(middle, std::numeric_limits<float>::infinity())).bits, bits + 1);
   }
 }
-TEST(Half, bf16_rounds_to_nearest_even) { nearest_even<bf16>([](float v) { return to_bf16(v); }, 0x7f7e); }
-TEST(Half, f16_rounds_to_nearest_even) { nearest_even<f16>([](float v) { return to_f16(v); }, 0x7bff); }
+TEST(Half, bf16_rounds_to_nearest_even) {
+  nearest_even<bf16>([](float v) { return to_bf16(v); }, 0x7f7e);
+}
+TEST(Half, f16_rounds_to_nearest_even) {
+  nearest_even<f16>([](float v) { return to_f16(v); }, 0x7bff);
+}
 
 TEST(Half, overflow_becomes_infinity) {
   EXPECT_EQ(to_f16(65520.0f).bits, 0x7c00);

@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, Segments == 1 && Mode !=
     const std::int64_t next = row + gridDim.x;
     if (next < launch.rows) cuda::load_row<Type, kOrder>(raw_y, launch.y, next, columns);
 
-    const float branch_inverse = inverse_deviation(sum_squares<false, kOrder, Segments>(v, 0.0f, first_segment, lane, columns, reducer), inverse_columns, launch.post_eps);
+    const float branch_inverse =
+        inverse_deviation(sum_squares<false, kOrder, Segments>(v, 0.0f, first_segment, lane, columns, reducer), inverse_columns, launch.post_eps);
     char* stream_row = static_cast<char*>(launch.residual.data) + row * launch.residual.stride * cuda::bytes_of(Type);
 #pragma unroll
     for (int s = 0; s < Segments; ++s) {
@@ -68,7 +69,8 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, Segments == 1 && Mode !=
     if (next < launch.rows) cuda::load_row<Type, kOrder>(raw_residual, launch.residual, next, columns);
 
     if (launch.has_out) {
-      const float inverse = inverse_deviation(sum_squares<false, kOrder, Segments>(v, 0.0f, first_segment, lane, columns, reducer), inverse_columns, launch.next_eps) * unit;
+      const float inverse =
+          inverse_deviation(sum_squares<false, kOrder, Segments>(v, 0.0f, first_segment, lane, columns, reducer), inverse_columns, launch.next_eps) * unit;
 #pragma unroll
       for (int s = 0; s < Segments; ++s) {
         with_parameters<kOrder>(weight, first_segment, s, lane, columns, v[s], [&](float x, float w) { return (x * inverse) * w; });

@@ -44,7 +44,8 @@ __device__ __forceinline__ void stage_vector(const VectorIn& vector, int columns
 
 // Sum of (v - center)² over the row, zeros beyond the last column left out.
 template <bool Centered, cuda::LaneOrder Order, int Segments>
-__device__ __forceinline__ float sum_squares(const float (&v)[Segments][cuda::kLaneValues], float center, int first_segment, int lane, int columns, cuda::RowReducer& reducer) {
+__device__ __forceinline__ float sum_squares(const float (&v)[Segments][cuda::kLaneValues], float center, int first_segment, int lane, int columns,
+                                             cuda::RowReducer& reducer) {
   float sum = 0;
 #pragma unroll
   for (int s = 0; s < Segments; ++s) {

@@ -15,7 +15,8 @@ template <cuda::RowType Type, int Segments, bool Wide>
 inline constexpr int kNormCtasPerSm = cuda::ctas_per_sm(cuda::at_least_one((Type == cuda::RowType::f32 ? 2 : 3) - (Segments - 1) - (Wide ? 1 : 0)));
 
 template <cuda::RowType Type, int Segments, cuda::RowMode Mode, bool Centered>
-__global__ void __launch_bounds__(cuda::kMaxRowThreads, kNormCtasPerSm<Type, Segments, Centered || Mode == cuda::RowMode::rotated_codes>) norm_rows_kernel(NormLaunch launch) {
+__global__ void __launch_bounds__(cuda::kMaxRowThreads, kNormCtasPerSm<Type, Segments, Centered || Mode == cuda::RowMode::rotated_codes>)
+    norm_rows_kernel(NormLaunch launch) {
   constexpr cuda::LaneOrder kOrder = Mode == cuda::RowMode::floats ? cuda::LaneOrder::halves : cuda::LaneOrder::adjacent;
   constexpr bool kPrefetch = Segments == 1 || Mode != cuda::RowMode::rotated_codes;  // two rotated segments and a prefetch would spill
   extern __shared__ float4 dynamic[];
@@ -55,7 +56,8 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, kNormCtasPerSm<Type, Seg
       }
       center = reducer.sum(sum) * inverse_columns;
     }
-    const float inverse = inverse_deviation(sum_squares<Centered, kOrder, Segments>(v, center, first_segment, lane, columns, reducer), inverse_columns, launch.eps) * unit;
+    const float inverse =
+        inverse_deviation(sum_squares<Centered, kOrder, Segments>(v, center, first_segment, lane, columns, reducer), inverse_columns, launch.eps) * unit;
 #pragma unroll
     for (int s = 0; s < Segments; ++s) {
       with_parameters<kOrder>(weight, first_segment, s, lane, columns, v[s], [&](float x, float w) { return ((Centered ? x - center : x) * inverse) * w; });

@@ -13,7 +13,8 @@ namespace octavo::device {
 
 // CTAs that must fit an SM: as many as registers allow without spilling.
 template <cuda::RowType Type, int Segments, cuda::RowMode Mode>
-inline constexpr int kQuantizeCtasPerSm = cuda::ctas_per_sm(cuda::at_least_one(4 - Segments - (Type == cuda::RowType::f32 && Mode == cuda::RowMode::rotated_codes ? 1 : 0)));
+inline constexpr int kQuantizeCtasPerSm =
+    cuda::ctas_per_sm(cuda::at_least_one(4 - Segments - (Type == cuda::RowType::f32 && Mode == cuda::RowMode::rotated_codes ? 1 : 0)));
 
 template <cuda::RowType Type, int Segments, cuda::RowMode Mode>
 __global__ void __launch_bounds__(cuda::kMaxRowThreads, kQuantizeCtasPerSm<Type, Segments, Mode>) quantize_rows_kernel(QuantizeLaunch launch) {
