@@ -49,7 +49,7 @@ def run(command):
 
 def tile_of(mangled):
     """The template arguments of an MmaTile kernel, from its mangled name, or None."""
-    found = re.search(r"gemm_w8a8_mma\w*?MmaTileI((?:Li\d+E)+)LNS\w*?9FragmentsE(\d)ELi\d+ELNS\w*?6CopiesE(\d)EE", mangled)
+    found = re.search(r"gemm_w8a8_mma\w*?MmaTileI((?:Li\d+E)+)LNS\w*?9FragmentsE(\d)E\w*?6CopiesE(\d)EE", mangled)
     if not found:
         return None
     numbers = [int(n) for n in re.findall(r"Li(\d+)E", found.group(1))]
@@ -108,18 +108,19 @@ def is_live(text):
     return not text.startswith(("@!PT", "@!UPT"))
 
 
-RARE = {"MUFU", "F2I", "I2F", "CALL"}  # integer division: only where a tile is opened
+RARE = {"MUFU", "F2I", "I2F"}  # integer division: only where a tile is opened
 
 
 def blocks_of(code):
     """Basic blocks: first address -> (instructions, addresses of the blocks that may follow)."""
     target_of = {}
     for address, text in code:
-        if opcode(text) in ("BRA", "BRX", "EXIT", "RET") and (found := re.search(r"\bBRA\b.*?0x([0-9a-f]+)", text)):
+        # CALL.REL.NOINC is a jump too: the assembler uses it where a branch would leave a convergence region.
+        if found := re.search(r"\b(?:BRA|CALL\.REL\.NOINC)\b.*?0x([0-9a-f]+)", text):
             target_of[address] = int(found.group(1), 16)
     starts = {code[0][0]} | set(target_of.values())
     for i, (_, text) in enumerate(code[:-1]):
-        if opcode(text) in ("BRA", "EXIT", "RET", "BRX"):
+        if opcode(text) in ("BRA", "EXIT", "RET", "BRX", "CALL"):
             starts.add(code[i + 1][0])
     blocks = {}
     start = None
