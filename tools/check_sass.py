@@ -269,6 +269,10 @@ def predicted_share(kernel):
     return min(1.0, warps / 8) * slices * tensor / (loop + epilogue + 300)
 
 
+# Where the loop finder does not yet follow the machine code: registers and local memory are checked, the instruction mix is not, and the report says so.
+LOOP_NOT_READ = {120}
+
+
 def check(kernel):
     """Sentences about what is wrong with one kernel."""
     wrong = []
@@ -277,6 +281,8 @@ def check(kernel):
         wrong.append(f"{kernel.stack} bytes of local memory (allowed: {allowed})")
     if kernel.registers > 255:
         wrong.append(f"{kernel.registers} registers")
+    if kernel.arch in LOOP_NOT_READ:
+        return wrong
     counts = hot(kernel)
     for name, count in expected(kernel.tile).items():
         if counts[name] != count:
@@ -350,6 +356,8 @@ def main():
     print(table(kernels))
     if options.write_table:
         options.table.write_text(table(kernels), encoding="utf-8")
+    if unread := sorted({k.arch for k in kernels} & LOOP_NOT_READ):
+        print(f"check_sass: NOT checked on sm_{', sm_'.join(map(str, unread))}: the instruction mix of the main loop (registers and local memory were)")
     print(f"check_sass: {len(kernels)} kernels on {len({k.arch for k in kernels})} architectures, {failures} faults")
     return 1 if failures else 0
 
