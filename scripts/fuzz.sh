@@ -14,7 +14,9 @@ all=$(sed -n 's/^octavo_fuzz(\([a-z_]*\) .*/\1/p' tests/fuzz/CMakeLists.txt)
 targets=${*:-$all}
 build=${BUILD:-build/fuzz}
 
-cmake --preset fuzz -B "$build" >/dev/null
+export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
+launcher=$(command -v ccache || true)
+cmake --preset fuzz -B "$build" -DCMAKE_C_COMPILER_LAUNCHER="$launcher" -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" >/dev/null
 # shellcheck disable=SC2086  # one word per target is meant
 cmake --build "$build" --target $(printf 'fuzz_%s ' $targets)
 
