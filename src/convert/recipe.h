@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/nearest_names.h"
 #include "convert/calibration.h"
 
 namespace octavo {
@@ -29,8 +29,5 @@ int rotation_group_for(std::int64_t columns, int limit);
 
 // True if the whole name fits the pattern.
 bool matches(std::string_view pattern, std::string_view name);
-
-// Up to `count` names that are most like `pattern`, by edit distance.
-std::vector<std::string> nearest_names(std::string_view pattern, std::span<const std::string> names, std::size_t count);
 
 }  // namespace octavo
