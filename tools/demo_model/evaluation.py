@@ -1,0 +1,109 @@
+"""Scores, contact sheets and the model card."""
+import json
+import multiprocessing
+import os
+import random
+import tarfile
+
+import numpy
+
+import captions
+import checkpoints
+import sampling
+import scenes
+import scoring
+
+BY_EYE = (
+    'a large yellow moon in the top right and the word "NIGHT" in white at the bottom on a navy background',
+    "three orange stars in a row on a blue background",
+    'the words "GOOD DAY" in brown in the center on a solid teal background',
+    'the number "2026" in black on a yellow background',
+    "a green heart inside a white circle on a pink background",
+    'five teal diamonds in a row and the word "ROBOT" in navy at the top on a gray background',
+    "a small red cross in the top left corner and a large purple triangle on the right on an orange background",
+    json.dumps({"high_level_description": "flat poster with a pink hexagon and a word",
+                "compositional_deconstruction": {"background": "vertical gradient navy to purple",
+                                                 "elements": [{"type": "obj", "desc": "large pink hexagon, center"},
+                                                              {"type": "text", "text": "JAZZ", "desc": "yellow, bottom"}]}}, separators=(",", ":")),
+)
+
+
+def score_one(pair):
+    return scoring.score_picture(*pair)
+
+
+def score(pairs):
+    """Summary over (scene, picture) pairs, on all cores."""
+    with multiprocessing.get_context("spawn").Pool(min(os.cpu_count() or 1, len(pairs))) as pool:
+        return scoring.summary(pool.map(score_one, pairs, chunksize=4))
+
+
+def sheet(pictures, path, columns):
+    from PIL import Image
+
+    pictures = numpy.asarray(pictures)
+    count, height, width, _ = pictures.shape
+    rows = -(-count // columns)
+    board = numpy.full((rows * (height + 4) + 4, columns * (width + 4) + 4, 3), 255, numpy.uint8)
+    for index, picture in enumerate(pictures):
+        y, x = 4 + index // columns * (height + 4), 4 + index % columns * (width + 4)
+        board[y : y + height, x : x + width] = picture
+    Image.fromarray(board).save(path, optimize=True)
+
+
+def measure(run):
+    """Of the exported model: scores at 20 and 12 steps, trained-on and held-out combinations, over the three canvases; and the sheets to look at."""
+    networks, _, tokenizer = checkpoints.load_model(run.weights, run.device)
+    sampler = sampling.Sampler(networks, tokenizer, run.device)
+    result, sheets = {}, run.work / "sheets"
+    sheets.mkdir(exist_ok=True)
+    for held, name in ((False, "in"), (True, "held_out")):
+        for steps in (20, 12):
+            pairs = []
+            for canvas in scenes.CANVASES:
+                count = run.size.evaluation if canvas == scenes.CANVASES[0] else run.size.evaluation // 2
+                asked = scenes.evaluation_scenes(count, 11 + held, held, canvas)
+                prompts = captions.evaluation_captions(asked, random.Random(5))
+                pictures = sampler.draw(prompts, canvas, 2 + held, steps=min(steps, run.size.most_steps))
+                pairs += list(zip(asked, pictures))
+                if steps == 12:
+                    sheet(pictures[:32], sheets / f"{name}_{canvas[0]}x{canvas[1]}.png", 8)
+            result[f"{name}_{steps}"] = score(pairs)
+            run.log(f"{name}, {steps} steps:", result[f"{name}_{steps}"])
+    with tarfile.open(run.out / "sheets.tar", "w") as archive:  # the GPU machine sends at most 8 files
+        archive.add(sheets, "sheets")
+    sheet(sampler.draw(BY_EYE, scenes.CANVASES[0], 7, steps=min(12, run.size.most_steps)), run.out / "by_eye.png", 4)
+    return result
+
+
+def card(folder, record):
+    """The model card, from measured figures only."""
+    parts = {name: sum(path.stat().st_size for path in (folder / name).rglob("*") if path.is_file())
+             for name in ("transformer", "unconditional_transformer", "text_encoder", "vae", "tokenizer")}
+    autoencoder = next((stage for stage in reversed(record) if stage["stage"] == "vae"), None)
+    scores = next((stage for stage in reversed(record) if "in_12" in stage), None)
+    defaults = sampling.DEFAULTS
+    lines = [
+        "# The demo model", "",
+        "A small text-to-image model in the layout of Ideogram 4.0, trained by `tools/demo_model` in this repository. It draws flat scenes: 13 named colours,",
+        "10 shapes, counts, places, sizes, nesting, words and numbers of up to six characters, from sentences or JSON captions, on 256x256, 320x192 and 192x320.",
+        "It knows nothing else, people and photographs included. Licence: Apache-2.0, like the repository. Lettering looks like DejaVu Sans Mono Bold.", "",
+        f"Defaults: {defaults['steps']} steps, guidance {defaults['guidance']}, mu {defaults['mu']}, std {defaults['std']}.", "",
+        "| part | bytes |", "|---|---:|", *(f"| {name} | {size:,} |" for name, size in parts.items()), f"| all | {sum(parts.values()):,} |", ""]
+    if autoencoder:
+        lines += [f"Autoencoder round trip on unseen pictures: {autoencoder['psnr_mean']} dB mean, {autoencoder['psnr_least']} dB least;", "scenes still right: "
+                  f"{autoencoder['in']['scene']:.1%} of trained-on and {autoencoder['held_out']['scene']:.1%} of held-out combinations.", ""]
+    if scores:
+        lines += ["Scores (`tools/demo_model/scoring.py`; a scene counts when every part of it is right and nothing else is there):", "",
+                  "| set | steps | scenes | scene | shape | thing | letter | word |", "|---|---:|---:|---:|---:|---:|---:|---:|"]
+        for name in ("in", "held_out"):
+            for steps in (20, 12):
+                s = scores[f"{name}_{steps}"]
+                values = " | ".join("–" if s[key] is None else f"{s[key]:.3f}" for key in ("scene", "shape", "thing", "letter", "word"))
+                lines.append(f"| {name.replace('_', '-')} | {steps} | {s['scenes']} | {values} |")
+        lines.append("")
+    lines += ["Training:", "", "| stage | steps | minutes | device | begun from |", "|---|---:|---:|---|---|",
+              *(f"| {stage['stage']} | {stage['steps']} | {stage['seconds'] / 60:.1f} | {stage['device']} | {stage['begun_from']} |" for stage in record),
+              f"| all | | {sum(stage['seconds'] for stage in record) / 60:.1f} | | |", "",
+              "Command: `tools/demo_model/run.sh` (its three stages, in order; `README.md` beside it)."]
+    return "\n".join(lines) + "\n"
