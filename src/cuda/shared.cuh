@@ -8,6 +8,13 @@ namespace octavo::cuda {
 // The 32-bit shared-window address of a generic pointer into shared memory.
 __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) { return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer)); }
 
+// The same number, of which the compiler does not know that it is: addresses derived from it are computed where they are used instead of being kept in
+// registers across a loop.
+__device__ __forceinline__ std::uint32_t recomputed(std::uint32_t value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
 __device__ __forceinline__ void store_shared_4b(std::uint32_t to, std::uint32_t value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(value) : "memory");
 }

@@ -35,6 +35,13 @@ GpuList list_gpus() {
   return {.gpus = {}, .reason = "this build has no CUDA (built without the toolkit)"};
 }
 
+const DeviceCaps& caps_of(Device device) {
+  static const GpuList list = list_gpus();
+  if (device.is_cpu() || device.index >= int(list.gpus.size()))
+    throw Unsupported(fmt::format("device '{}': is not a GPU that is there: {}", device.name(), list.gpus.empty() ? list.reason : "its number is too high"));
+  return list.gpus[std::size_t(device.index)];
+}
+
 Device parse_device(const std::string& text) {
   if (text == "cpu") return {};
   int index = 0;

@@ -41,6 +41,9 @@ struct GpuList {
 };
 GpuList list_gpus();
 
+// What one GPU can do, asked once per process (free_bytes is of that moment). Throws Unsupported if it is not there.
+const DeviceCaps& caps_of(Device device);
+
 // Parses "auto", "cpu", "cuda", "cuda:1". "auto" is the first GPU if there is one, else the CPU.
 // Throws InvalidArgument on any other text, Unsupported if that GPU is not there (and says what is).
 Device parse_device(const std::string& text);

@@ -6,7 +6,7 @@
 
 namespace octavo {
 
-inline constexpr bool kAttentionHasCuda = false;  // true once attention_cuda.cpp defines the function below
+inline constexpr bool kAttentionHasCuda = true;
 
 void attention_cpu(const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args, const TensorView& y);
 // `isa` forces a member, for tests.

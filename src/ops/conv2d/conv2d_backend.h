@@ -6,7 +6,7 @@
 
 namespace octavo {
 
-inline constexpr bool kConv2dHasCuda = false;  // true once conv2d_cuda.cpp defines the function below
+inline constexpr bool kConv2dHasCuda = true;
 
 void conv2d_cpu(const TensorView& x, const ConvWeights& w, const ConvArgs& args, const std::optional<TensorView>& residual, const TensorView& y);
 // `isa` forces a member, for tests.

@@ -10,14 +10,6 @@
 namespace octavo {
 namespace {
 
-// What the present GPUs can do; asked once per process.
-const DeviceCaps& caps_of(Device device) {
-  static const GpuList list = list_gpus();
-  if (device.index >= int(list.gpus.size()))
-    throw Unsupported(fmt::format("linear: {} is not there: {}", device.name(), list.gpus.empty() ? list.reason : "its number is too high"));
-  return list.gpus[std::size_t(device.index)];
-}
-
 void need_memory(const std::string& who, std::string_view what, const TensorView& view) {
   if (view.data == nullptr && view.shape.elements() > 0) throw InvalidArgument(fmt::format("{}: {} {} has a null pointer", who, what, view.shape.text()));
   if (view.shape.rank() >= 2 && view.rows() > 1 && view.row_stride < view.columns()) {
@@ -53,12 +45,6 @@ GemmOperands operands_of(const TensorView& x, const TensorView& w, const TensorV
 }
 
 }  // namespace
-
-void linear_cuda(ExecContext&, const TensorView& x, const LinearWeights& w, const Epilogue&, const TensorView&) {
-  throw Unsupported(
-      fmt::format("linear '{}': x is {} and the weight {}, but on a GPU only W8A8 linears exist in this version; use a w8a8 checkpoint, or --device cpu",
-                  w.name, name_of(x.dtype), name_of(w.weight.dtype)));
-}
 
 void linear_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y) {
   const std::string who = w.name.empty() ? "linear" : fmt::format("linear '{}'", w.name);

@@ -5,7 +5,7 @@
 
 namespace octavo {
 
-inline constexpr bool kRopeHasCuda = false;  // true once rope_cuda.cpp defines the function below
+inline constexpr bool kRopeHasCuda = true;
 
 void head_norm_rope_cpu(const TensorView& x, int heads, const TensorView& weight, float eps, const TensorView& cos, const TensorView& sin);
 void head_norm_rope_cpu_fast(ExecContext& ctx, const TensorView& x, int heads, const TensorView& weight, float eps, const TensorView& cos,

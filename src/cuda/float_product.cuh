@@ -1,0 +1,108 @@
+// C[128, 128] += A[128, K] · B[128, K]ᵀ of 16-bit floats with float32 sums, for whoever can say where a 16-byte chunk of a row lies.
+// Four warps of 64×64; three stages of 32 columns in 48 KB, so that two CTAs share an SM of 99 KB.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/cp_async.cuh"
+#include "cuda/ldmatrix.cuh"
+#include "cuda/mma_float.cuh"
+#include "cuda/shared.cuh"
+#include "cuda/swizzle.h"
+
+namespace octavo::cuda {
+
+struct FloatTile {
+  static constexpr int kM = 128, kN = 128, kK = 32;
+  static constexpr int kStages = 3;
+  static constexpr int kThreads = 128;
+  static constexpr int kRowBytes = kK * 2;
+  static constexpr int kSideBytes = kM * kRowBytes;
+  static constexpr int kStageBytes = 2 * kSideBytes;
+  static constexpr int kSharedBytes = kStages * kStageBytes;
+  static constexpr int kRowsPerThread = 4;  // a thread copies chunk threadIdx % 4 of rows threadIdx / 4 + 32 i
+  static_assert(kM == kN, "both sides are copied by the same pattern");
+
+  // Row of the tile whose chunk this thread copies as its i-th.
+  static __device__ __forceinline__ int copied_row(int i) { return int(threadIdx.x) / 4 + 32 * i; }
+};
+
+// A and B: `const void* at(int i, std::int64_t k) const` gives the 8 elements from k on of row FloatTile::copied_row(i), null for zeros; `const void* base`
+// is any readable address of the same tensor.
+// Store: `void operator()(int m, int n, float c0, float c1)` takes columns n and n + 1 of row m of the tile.
+template <RowType Type, class A, class B, class Store>
+__device__ __forceinline__ void float_product(unsigned char* shared, const A& a, const B& b, std::int64_t k_count, const Store& store) {
+  using Tile = FloatTile;
+  const std::uint32_t base = shared_address(shared);
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int warp_m = warp / 2 * 64, warp_n = warp % 2 * 64;
+  const int chunk = int(threadIdx.x) % 4;
+  const int k_iters = int((k_count + Tile::kK - 1) / Tile::kK);
+
+  const auto fill = [&](int k_iter) {
+    const std::uint32_t stage = base + std::uint32_t(k_iter % Tile::kStages * Tile::kStageBytes);
+    const std::int64_t k = std::int64_t(k_iter) * Tile::kK + chunk * 8;
+#pragma unroll
+    for (int i = 0; i < Tile::kRowsPerThread; ++i) {
+      const auto offset = std::uint32_t(swizzled_offset<Tile::kRowBytes>(Tile::copied_row(i), chunk));
+      const void* from_a = a.at(i, k);
+      const void* from_b = b.at(i, k);
+      cp_async_16b_or_zero(stage + offset, from_a != nullptr ? from_a : a.base, from_a != nullptr ? 1u : 0u);
+      cp_async_16b_or_zero(stage + Tile::kSideBytes + offset, from_b != nullptr ? from_b : b.base, from_b != nullptr ? 1u : 0u);
+    }
+  };
+
+  for (int i = 0; i < Tile::kStages - 1; ++i) {
+    if (i < k_iters) fill(i);
+    cp_async_commit();
+  }
+  float acc[4][8][4] = {};
+  for (int k_iter = 0; k_iter < k_iters; ++k_iter) {
+    cp_async_wait<Tile::kStages - 2>();
+    __syncthreads();  // the stage is there for all, and nobody reads the one that is filled next
+    if (k_iter + Tile::kStages - 1 < k_iters) fill(k_iter + Tile::kStages - 1);
+    cp_async_commit();
+    const std::uint32_t a_at = base + std::uint32_t(k_iter % Tile::kStages * Tile::kStageBytes), b_at = a_at + Tile::kSideBytes;
+#pragma unroll
+    for (int k = 0; k < Tile::kK / 16; ++k) {
+      std::uint32_t fragment_a[4][4];
+#pragma unroll
+      for (int m = 0; m < 4; ++m)
+        ldmatrix_x4(fragment_a[m], a_at + std::uint32_t(swizzled_offset<Tile::kRowBytes>(warp_m + m * 16 + lane % 16, 2 * k + lane / 16)));
+#pragma unroll
+      for (int n = 0; n < 8; n += 2) {
+        std::uint32_t fragment_b[4];
+        ldmatrix_x4(fragment_b, b_at + std::uint32_t(swizzled_offset<Tile::kRowBytes>(warp_n + n * 8 + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2)));
+#pragma unroll
+        for (int m = 0; m < 4; ++m) {
+          mma_m16n8k16<Type>(acc[m][n], fragment_a[m], fragment_b[0], fragment_b[1]);
+          mma_m16n8k16<Type>(acc[m][n + 1], fragment_a[m], fragment_b[2], fragment_b[3]);
+        }
+      }
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < 4; ++m) {
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      const int row = warp_m + m * 16 + lane / 4, column = warp_n + n * 8 + lane % 4 * 2;
+      store(row, column, acc[m][n][0], acc[m][n][1]);
+      store(row + 8, column, acc[m][n][2], acc[m][n][3]);
+    }
+  }
+}
+
+// Tile coordinates of CTA `index` in an order that keeps eight row tiles and a band of columns in L2.
+struct TileOrder2d {
+  std::int64_t m = 0, n = 0;
+  __device__ __forceinline__ TileOrder2d(std::int64_t index, std::int64_t m_tiles, std::int64_t n_tiles) {
+    constexpr std::int64_t kBand = 8;
+    const std::int64_t band = index / (kBand * n_tiles), first = band * kBand;
+    const std::int64_t height = m_tiles - first < kBand ? m_tiles - first : kBand;
+    const std::int64_t rest = index - band * kBand * n_tiles;
+    m = first + rest % height;
+    n = rest / height;
+  }
+};
+
+}  // namespace octavo::cuda

@@ -1,0 +1,31 @@
+// What conv2d_cuda.cpp hands to the kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/row/row.h"
+
+namespace octavo {
+
+struct Conv2dLaunch {
+  const void* x = nullptr;  // [height, width, channels]
+  const void* w = nullptr;  // [out_channels, kernel_h, kernel_w, channels]
+  const void* bias = nullptr;
+  const void* residual = nullptr;  // null: none
+  void* y = nullptr;               // [out_height, out_width, out_channels]
+  cuda::RowType x_type = cuda::RowType::f32, w_type = cuda::RowType::f32, bias_type = cuda::RowType::f32, residual_type = cuda::RowType::f32,
+                y_type = cuda::RowType::f32;
+  int height = 0, width = 0, channels = 0;
+  int out_height = 0, out_width = 0, out_channels = 0;
+  int kernel_h = 0, kernel_w = 0;
+  int stride = 1, pad_top = 0, pad_left = 0;
+  int enlarge_bits = 0;  // 1: every pixel of x stands for 2 × 2
+};
+
+// Tensor cores: x and w of one 16-bit type, channels a multiple of 8, aligned; sm_80 and later.
+bool fits_conv2d_mma(const Conv2dLaunch& launch, int sm);
+// Each enqueues on `stream` (a cudaStream_t) and throws DeviceError if the launch fails.
+void launch_conv2d_mma(const Conv2dLaunch& launch, void* stream);
+void launch_conv2d_plain(const Conv2dLaunch& launch, void* stream);
+
+}  // namespace octavo

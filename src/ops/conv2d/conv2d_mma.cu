@@ -1,0 +1,95 @@
+// Convolution as a matrix product whose left side is never stored (implicit GEMM): row m is output pixel m, column k is (tap row, tap column, channel).
+#include "cuda/float_product.cuh"
+#include "cuda/row/launch.h"
+#include "device/cuda_check.h"
+#include "ops/conv2d/device/conv2d_finish.cuh"
+
+namespace octavo {
+namespace {
+
+// What the output pixels that this thread copies for read: eight channels of one tap, zeros outside the map.
+struct PixelRows {
+  const void* base;
+  const Conv2dLaunch& launch;
+  int top[cuda::FloatTile::kRowsPerThread], left[cuda::FloatTile::kRowsPerThread];
+  std::int64_t k_count;
+
+  __device__ __forceinline__ PixelRows(const Conv2dLaunch& conv, std::int64_t first, std::int64_t columns) : base(conv.x), launch(conv), k_count(columns) {
+#pragma unroll
+    for (int i = 0; i < cuda::FloatTile::kRowsPerThread; ++i) {
+      const std::int64_t pixel = first + cuda::FloatTile::copied_row(i);
+      const bool is_there = pixel < std::int64_t(conv.out_height) * conv.out_width;
+      // A pixel past the end reads far above the map, where everything is zero.
+      top[i] = is_there ? int(pixel / conv.out_width) * conv.stride - conv.pad_top : -(1 << 30);
+      left[i] = int(pixel % conv.out_width) * conv.stride - conv.pad_left;
+    }
+  }
+  __device__ __forceinline__ const void* at(int i, std::int64_t k) const {
+    if (k >= k_count) return nullptr;
+    const int tap = int(k) / launch.channels, channel = int(k) % launch.channels;
+    const int y = top[i] + tap / launch.kernel_w, x = left[i] + tap % launch.kernel_w;
+    if (y < 0 || x < 0 || y >= launch.height << launch.enlarge_bits || x >= launch.width << launch.enlarge_bits) return nullptr;
+    const std::int64_t pixel = std::int64_t(y >> launch.enlarge_bits) * launch.width + (x >> launch.enlarge_bits);
+    return static_cast<const std::uint16_t*>(launch.x) + pixel * launch.channels + channel;
+  }
+};
+
+struct FilterRows {
+  const void* base;
+  const std::uint16_t* row[cuda::FloatTile::kRowsPerThread];
+  std::int64_t k_count;
+
+  __device__ __forceinline__ FilterRows(const Conv2dLaunch& conv, std::int64_t first, std::int64_t columns) : base(conv.w), k_count(columns) {
+#pragma unroll
+    for (int i = 0; i < cuda::FloatTile::kRowsPerThread; ++i) {
+      const std::int64_t channel = first + cuda::FloatTile::copied_row(i);
+      row[i] = channel < conv.out_channels ? static_cast<const std::uint16_t*>(conv.w) + channel * columns : nullptr;
+    }
+  }
+  __device__ __forceinline__ const void* at(int i, std::int64_t k) const { return row[i] != nullptr && k < k_count ? row[i] + k : nullptr; }
+};
+
+template <cuda::RowType Type>
+__global__ void __launch_bounds__(cuda::FloatTile::kThreads) conv2d_mma_kernel(const Conv2dLaunch launch) {
+#if __CUDA_ARCH__ >= 800
+  extern __shared__ __align__(128) unsigned char shared[];
+  using Tile = cuda::FloatTile;
+  const std::int64_t pixels = std::int64_t(launch.out_height) * launch.out_width;
+  const std::int64_t columns = std::int64_t(launch.kernel_h) * launch.kernel_w * launch.channels;
+  const cuda::TileOrder2d tile(std::int64_t(blockIdx.x), (pixels + Tile::kM - 1) / Tile::kM, (launch.out_channels + Tile::kN - 1) / Tile::kN);
+  const std::int64_t first_pixel = tile.m * Tile::kM;
+  const int first_channel = int(tile.n) * Tile::kN;
+  const PixelRows a(launch, first_pixel, columns);
+  const FilterRows b(launch, first_channel, columns);
+  cuda::float_product<Type>(shared, a, b, columns, [&](int row, int column, float c0, float c1) {
+    const std::int64_t pixel = first_pixel + row;
+    const int channel = first_channel + column;
+    if (pixel >= pixels) return;
+    if (channel < launch.out_channels) device::finish_conv2d(launch, pixel, channel, c0);
+    if (channel + 1 < launch.out_channels) device::finish_conv2d(launch, pixel, channel + 1, c1);
+  });
+#else
+  static_cast<void>(&PixelRows::at);   // not built for Turing
+  static_cast<void>(&FilterRows::at);  // not built for Turing
+#endif
+}
+
+bool is_aligned(const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; }
+
+}  // namespace
+
+bool fits_conv2d_mma(const Conv2dLaunch& launch, int sm) {
+  const std::int64_t columns = std::int64_t(launch.kernel_h) * launch.kernel_w * launch.channels;
+  return sm >= 80 && launch.x_type == launch.w_type && launch.x_type != cuda::RowType::f32 && launch.channels % 8 == 0 && columns < 1 << 30 &&
+         is_aligned(launch.x) && is_aligned(launch.w);
+}
+
+void launch_conv2d_mma(const Conv2dLaunch& launch, void* stream) {
+  using Tile = cuda::FloatTile;
+  const std::int64_t pixels = std::int64_t(launch.out_height) * launch.out_width;
+  const std::int64_t ctas = ((pixels + Tile::kM - 1) / Tile::kM) * ((launch.out_channels + Tile::kN - 1) / Tile::kN);
+  auto* kernel = launch.x_type == cuda::RowType::bf16 ? &conv2d_mma_kernel<cuda::RowType::bf16> : &conv2d_mma_kernel<cuda::RowType::f16>;
+  cuda_check(cuda::launch_rows(kernel, ctas, Tile::kThreads, Tile::kSharedBytes, stream, launch), "conv2d (mma)");
+}
+
+}  // namespace octavo
