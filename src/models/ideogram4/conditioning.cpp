@@ -33,6 +33,17 @@ TensorView SessionState::final_scale_row(int step) const {
   return {final_scale.as<float>() + step * columns, DType::f32, {columns}};
 }
 
+nn::LoraLinear SessionState::with_lora(const nn::Linear& linear, std::string_view projection) const {
+  if (lora == nullptr) return {linear, {}};
+  const auto found = lora->find(projection);
+  return {linear, found == lora->end() ? std::span<const LoraTerm>() : found->second};
+}
+
+nn::LoraLinear SessionState::with_lora(const nn::Linear& linear, int layer, std::string_view projection) const {
+  if (lora == nullptr) return {linear, {}};
+  return with_lora(linear, fmt::format("layers.{}.{}", layer, projection));
+}
+
 std::vector<int> rope_axes(std::span<const int> mrope_section, int head_dim) {
   std::vector<int> axes(std::size_t(head_dim / 2), 0);
   for (int k = 0; k < head_dim / 2; ++k) {
@@ -74,14 +85,16 @@ Conditioning::Conditioning(ExecContext& ctx, const WeightStore& store, const Con
 }
 
 // text = llm_cond_proj( rms_norm(features) ), panels of rows.
-void Conditioning::project_text(ExecContext& ctx, const TensorView& features, const TensorView& text) const {
+void Conditioning::project_text(ExecContext& ctx, const TensorView& features, const SessionState& state) const {
+  const TensorView text = state.text;
+  const nn::LoraLinear text_proj = state.with_lora(text_proj_, "llm_cond_proj");
   for (std::int64_t first = 0; first < features.rows(); first += kTextRowsPerPanel) {
     models::stop_if_cancelled(ctx, store_.component());
     const ArenaScope scope(*ctx.scratch);
     const std::int64_t count = std::min(kTextRowsPerPanel, features.rows() - first);
     const TensorView normed = nn::scratch_tensor(ctx, DType::f32, {count, features.columns()}, "text features");
     rms_norm(ctx, features.row_range(first, count), {.weight = text_norm_, .eps = kTextNormEps, .mod_scale = {}}, normed);
-    text_proj_.forward(ctx, normed, {}, text.row_range(first, count));
+    text_proj.forward(ctx, normed, {}, text.row_range(first, count));
   }
 }
 
@@ -96,22 +109,22 @@ void Conditioning::modulate(ExecContext& ctx, std::span<const float> times, Sess
   const TensorView adaln = nn::scratch_tensor(ctx, DType::f32, {steps, config_.adaln}, "time embedding");
   for (std::int64_t j = 0; j < steps; ++j) time_sinusoid(times[std::size_t(j)], TensorView(sinusoid.row<float>(j), DType::f32, {hidden}));
   const Epilogue with_silu{.activation = Activation::silu, .mod_gate = {}, .residual = {}};
-  time_in_.forward(ctx, sinusoid, with_silu, inner);
-  time_out_.forward(ctx, inner, {}, sinusoid);
-  adaln_proj_.forward(ctx, sinusoid, with_silu, adaln);
+  state.with_lora(time_in_, "t_embedding.mlp_in").forward(ctx, sinusoid, with_silu, inner);
+  state.with_lora(time_out_, "t_embedding.mlp_out").forward(ctx, inner, {}, sinusoid);
+  state.with_lora(adaln_proj_, "adaln_proj").forward(ctx, sinusoid, with_silu, adaln);
 
   state.modulation = Tensor(DType::f32, {config_.layers, steps, 4 * hidden}, {}, "modulation of all steps");
   for (int l = 0; l < config_.layers; ++l) {
     const TensorView rows(state.modulation.as<float>() + l * steps * 4 * hidden, DType::f32, {steps, 4 * hidden});
-    block_modulation_[std::size_t(l)].forward(ctx, adaln, {}, rows);
+    state.with_lora(block_modulation_[std::size_t(l)], l, "adaln_modulation").forward(ctx, adaln, {}, rows);
   }
   silu(ctx, adaln);  // a second time, for the output layer only: spec section 3.2
   state.final_scale = Tensor(DType::f32, {steps, hidden}, {}, "modulation of all steps");
-  final_modulation_.forward(ctx, adaln, {}, state.final_scale);
+  state.with_lora(final_modulation_, "final_layer.adaln_modulation").forward(ctx, adaln, {}, state.final_scale);
 }
 
 std::unique_ptr<Session> Conditioning::prepare(ExecContext& ctx, const Precision& precision, Grid grid, const std::optional<TensorView>& features,
-                                               std::span<const float> times) const {
+                                               std::span<const float> times, const LoraTerms* lora) const {
   const std::string& who = store_.component();
   if (grid.height < 1 || grid.width < 1) throw InvalidArgument(fmt::format("{}: a grid of {} x {} image tokens is empty", who, grid.height, grid.width));
   if (times.empty()) throw InvalidArgument(fmt::format("{}: no model times were given; at least one step is needed", who));
@@ -123,12 +136,13 @@ std::unique_ptr<Session> Conditioning::prepare(ExecContext& ctx, const Precision
   }
   auto state = std::make_unique<SessionState>();
   state->owner = this;
+  state->lora = lora;
   state->text_rows = features ? features->rows() : 0;
   state->image_rows = std::int64_t(grid.height) * grid.width;
   state->steps = int(times.size());
   if (state->text_rows > 0) {
     state->text = Tensor(precision.residual, {state->text_rows, config_.hidden()}, {}, "text rows");
-    project_text(ctx, *features, state->text);
+    project_text(ctx, *features, *state);
   }
   const Tensor positions = packed_positions(state->text_rows, grid);
   const Shape half{state->rows(), config_.head_dim / 2};

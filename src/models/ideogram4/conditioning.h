@@ -7,6 +7,7 @@
 #include "models/ideogram4/dit.h"
 #include "models/ideogram4/params.h"
 #include "nn/linear.h"
+#include "nn/lora.h"
 
 namespace octavo::ideogram4 {
 
@@ -18,14 +19,18 @@ class SessionState final : public Session {
   std::int64_t text_rows = 0;
   std::int64_t image_rows = 0;
   int steps = 0;
-  Tensor text{};         // [T, D] after llm_cond_proj and the text row of the indicator, in the residual dtype
-  Tensor cos{}, sin{};   // f32 [S, head_dim / 2]
-  Tensor modulation{};   // f32 [layers, steps, 4D]
-  Tensor final_scale{};  // f32 [steps, D]
+  Tensor text{};                    // [T, D] after llm_cond_proj and the text row of the indicator, in the residual dtype
+  Tensor cos{}, sin{};              // f32 [S, head_dim / 2]
+  Tensor modulation{};              // f32 [layers, steps, 4D]
+  Tensor final_scale{};             // f32 [steps, D]
+  const LoraTerms* lora = nullptr;  // the caller's, who keeps them as long as this session
 
   std::int64_t rows() const { return text_rows + image_rows; }
   TensorView modulation_row(int layer, int step) const;
   TensorView final_scale_row(int step) const;
+  // A projection as this session runs it. Names as in lora_targets.
+  nn::LoraLinear with_lora(const nn::Linear& linear, std::string_view projection) const;
+  nn::LoraLinear with_lora(const nn::Linear& linear, int layer, std::string_view projection) const;
 };
 
 struct Grid {
@@ -45,13 +50,13 @@ class Conditioning {
   Conditioning(ExecContext& ctx, const WeightStore& store, const Config& config, const Names& names, bool has_text, const nn::LinearUse& use);
 
   std::unique_ptr<Session> prepare(ExecContext& ctx, const Precision& precision, Grid grid, const std::optional<TensorView>& features,
-                                   std::span<const float> times) const;
+                                   std::span<const float> times, const LoraTerms* lora) const;
 
   std::int64_t owned_bytes() const;
   std::int64_t mapped_bytes() const;
 
  private:
-  void project_text(ExecContext& ctx, const TensorView& features, const TensorView& text) const;
+  void project_text(ExecContext& ctx, const TensorView& features, const SessionState& state) const;
   void modulate(ExecContext& ctx, std::span<const float> times, SessionState& state) const;
   std::vector<const nn::Linear*> linears() const;
 

@@ -10,6 +10,7 @@
 #include "models/ideogram4/conditioning.h"
 #include "models/ideogram4/params.h"
 #include "nn/linear.h"
+#include "nn/lora.h"
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/attention/attention.h"
@@ -27,6 +28,7 @@ constexpr float kFinalNormEps = 1e-6f;
 constexpr std::int64_t kMlpRows = 1024;
 
 struct DitBlock {
+  int index = 0;
   nn::Linear qkv{}, attention_output{}, w13{}, w2{};
   TensorView norm_q{}, norm_k{};
   TensorView attention_norm1{}, attention_norm2{}, mlp_norm1{}, mlp_norm2{};
@@ -45,19 +47,22 @@ struct Modulation {
   }
 };
 
+nn::LoraLinear qkv_of(const SessionState& session, const DitBlock& block) { return session.with_lora(block.qkv, block.index, "attention.qkv"); }
+nn::LoraLinear w13_of(const SessionState& session, const DitBlock& block) { return session.with_lora(block.w13, block.index, "feed_forward.w13"); }
+
 // The rows between a norm and the projection behind it. Layers of one file may differ in what they read, so both forms share the place of one
 // only if all layers agree; rows() gives the form that a projection asks for.
 class BlockInput {
  public:
-  BlockInput(ExecContext& ctx, const std::vector<DitBlock>& blocks, DType floats, std::int64_t rows, std::int64_t columns) {
+  BlockInput(ExecContext& ctx, const std::vector<DitBlock>& blocks, const SessionState& session, DType floats, std::int64_t columns) {
     for (const DitBlock& block : blocks) {
-      for (const nn::Linear* linear : {&block.qkv, &block.w13}) {
-        std::optional<RowOutput>& place = linear->input().is_quantized ? codes_ : floats_;
-        if (!place) place = nn::scratch_rows(ctx, nn::RowFormat{.is_quantized = linear->input().is_quantized}, floats, rows, columns, "block input");
+      for (const nn::RowFormat format : {qkv_of(session, block).input(), w13_of(session, block).input()}) {
+        std::optional<RowOutput>& place = format.is_quantized ? codes_ : floats_;
+        if (!place) place = nn::scratch_rows(ctx, nn::RowFormat{.is_quantized = format.is_quantized}, floats, session.rows(), columns, "block input");
       }
     }
   }
-  RowOutput rows(const nn::Linear& reader, std::int64_t first, std::int64_t count) const {
+  RowOutput rows(const nn::LoraLinear& reader, std::int64_t first, std::int64_t count) const {
     const nn::RowFormat format = reader.input();
     if (!format.is_quantized) return nn::row_range(*floats_, first, count);
     auto view = std::get<QuantizedView>(nn::row_range(*codes_, first, count));
@@ -98,7 +103,7 @@ struct Dit::Impl {
     return {.weight = weight, .eps = config.norm_eps, .mod_scale = mod_scale};
   }
   void attend(ExecContext& ctx, const DitBlock& block, const SessionState& session, const RowOutput& x, std::int64_t first, const TensorView& y) const;
-  void mlp(ExecContext& ctx, const DitBlock& block, const RowOutput& x, std::int64_t rows, const TensorView& y) const;
+  void mlp(ExecContext& ctx, const DitBlock& block, const SessionState& session, const RowOutput& x, std::int64_t rows, const TensorView& y) const;
 };
 
 void Dit::Impl::load(ExecContext& ctx) {
@@ -129,7 +134,7 @@ void Dit::Impl::load_block(ExecContext& ctx, const Names& names, int index) {
     norm_bytes += std::int64_t(view.bytes());
     return view;
   };
-  DitBlock block;
+  DitBlock block{.index = index};
   block.qkv = linear(names.qkv(config, index));
   block.attention_output = linear({{names.attention_output(index)}});
   block.w13 = linear({{names.layer(index, "feed_forward.w1")}, {names.layer(index, "feed_forward.w3")}});
@@ -150,7 +155,7 @@ void Dit::Impl::attend(ExecContext& ctx, const DitBlock& block, const SessionSta
   const std::int64_t hidden = config.hidden();
   const std::int64_t rows = session.rows();
   const TensorView qkv = nn::scratch_tensor(ctx, precision.residual, {rows, 3 * hidden}, "attention projections");
-  block.qkv.forward(ctx, x, {}, qkv);
+  qkv_of(session, block).forward(ctx, x, {}, qkv);
   const TensorView q = qkv.row_range(first, rows - first).column_range(0, hidden);
   const TensorView k = qkv.column_range(hidden, hidden);
   const TensorView v = qkv.column_range(2 * hidden, hidden);
@@ -160,23 +165,24 @@ void Dit::Impl::attend(ExecContext& ctx, const DitBlock& block, const SessionSta
   head_norm_rope(ctx, k, config.heads, block.norm_k, kHeadNormEps, cos, sin);
   const TensorView mixed = nn::scratch_tensor(ctx, precision.residual, {rows - first, hidden}, "attention output");
   attention(ctx, q, k, v, {.heads = config.heads, .kv_heads = config.heads, .softmax_scale = 1.0f / std::sqrt(float(config.head_dim))}, mixed);
-  block.attention_output.forward(ctx, mixed, {}, y);
+  session.with_lora(block.attention_output, block.index, "attention.o").forward(ctx, mixed, {}, y);
 }
 
 // y = w2( silu(w1 x) · w3 x ), a panel of rows at a time; a row depends on no other, so the panels do not show.
-void Dit::Impl::mlp(ExecContext& ctx, const DitBlock& block, const RowOutput& x, std::int64_t rows, const TensorView& y) const {
+void Dit::Impl::mlp(ExecContext& ctx, const DitBlock& block, const SessionState& session, const RowOutput& x, std::int64_t rows, const TensorView& y) const {
   const ArenaScope scope(*ctx.scratch);
+  const nn::LoraLinear w13 = w13_of(session, block), w2 = session.with_lora(block.w2, block.index, "feed_forward.w2");
   const std::int64_t width = config.intermediate;
   const std::int64_t panel = ceil_div(rows, ceil_div(rows, kMlpRows));
   const TensorView w13_out = nn::scratch_tensor(ctx, precision.residual, {panel, 2 * width}, "MLP projections");
-  const RowOutput hidden = nn::scratch_rows(ctx, block.w2.input(), precision.residual, panel, width, "MLP hidden rows");
+  const RowOutput hidden = nn::scratch_rows(ctx, w2.input(), precision.residual, panel, width, "MLP hidden rows");
   for (std::int64_t first = 0; first < rows; first += panel) {
     const std::int64_t count = std::min(panel, rows - first);
     const TensorView both = w13_out.row_range(0, count);
     const RowOutput product = nn::row_range(hidden, 0, count);
-    block.w13.forward(ctx, nn::row_range(x, first, count), {}, both);
+    w13.forward(ctx, nn::row_range(x, first, count), {}, both);
     silu_mul(ctx, both.column_range(0, width), both.column_range(width, width), product);
-    block.w2.forward(ctx, product, {}, y.row_range(first, count));
+    w2.forward(ctx, product, {}, y.row_range(first, count));
   }
 }
 
@@ -187,8 +193,9 @@ Dit::Dit(Dit&&) noexcept = default;
 
 const Config& Dit::config() const { return impl_->config; }
 
-std::unique_ptr<Session> Dit::prepare(ExecContext& ctx, int grid_h, int grid_w, const std::optional<TensorView>& features, std::span<const float> times) const {
-  return impl_->conditioning->prepare(ctx, impl_->precision, {grid_h, grid_w}, features, times);
+std::unique_ptr<Session> Dit::prepare(ExecContext& ctx, int grid_h, int grid_w, const std::optional<TensorView>& features, std::span<const float> times,
+                                      const LoraTerms* lora) const {
+  return impl_->conditioning->prepare(ctx, impl_->precision, {grid_h, grid_w}, features, times, lora);
 }
 
 void Dit::forward(ExecContext& ctx, const Session& session, int step, const TensorView& latents, const TensorView& velocity) const {
@@ -209,12 +216,12 @@ void Dit::forward(ExecContext& ctx, const Session& session, int step, const Tens
   const std::int64_t text_rows = state.text_rows;
   const TensorView h = nn::scratch_tensor(ctx, m.precision.residual, {state.rows(), hidden}, "residual stream");
   const TensorView y = nn::scratch_tensor(ctx, m.precision.residual, {state.rows(), hidden}, "block output");
-  const BlockInput x(ctx, m.blocks, m.precision.residual, state.rows(), hidden);
+  const BlockInput x(ctx, m.blocks, state, m.precision.residual, hidden);
 
   if (text_rows > 0) copy_bytes(h.data, h.device, state.text.as<void>(), state.text.view().device, state.text.bytes(), ctx.stream);
-  m.input_proj.forward(ctx, latents, {}, h.row_range(text_rows, state.image_rows));
+  state.with_lora(m.input_proj, "input_proj").forward(ctx, latents, {}, h.row_range(text_rows, state.image_rows));
   const auto modulation = [&](int layer) { return Modulation(state.modulation_row(layer, step), hidden); };
-  rms_norm(ctx, h, m.norm(m.blocks[0].attention_norm1, modulation(0).attention_scale), x.rows(m.blocks[0].qkv, 0, state.rows()));
+  rms_norm(ctx, h, m.norm(m.blocks[0].attention_norm1, modulation(0).attention_scale), x.rows(qkv_of(state, m.blocks[0]), 0, state.rows()));
   for (int l = 0; l < m.config.layers; ++l) {
     models::stop_if_cancelled(ctx, m.component);
     const DitBlock& block = m.blocks[std::size_t(l)];
@@ -226,22 +233,22 @@ void Dit::forward(ExecContext& ctx, const Session& session, int step, const Tens
     const TensorView live_h = h.row_range(first, rows);
     const TensorView live_y = y.row_range(0, rows);
 
-    m.attend(ctx, block, state, x.rows(block.qkv, 0, state.rows()), first, live_y);
-    const RowOutput mlp_x = x.rows(block.w13, 0, rows);
+    m.attend(ctx, block, state, x.rows(qkv_of(state, block), 0, state.rows()), first, live_y);
+    const RowOutput mlp_x = x.rows(w13_of(state, block), 0, rows);
     gated_residual_norm(ctx, live_h, live_y, mod.attention_gate, m.norm(block.attention_norm2, {}), m.norm(block.mlp_norm1, mod.mlp_scale), mlp_x);
-    m.mlp(ctx, block, mlp_x, rows, live_y);
+    m.mlp(ctx, block, state, mlp_x, rows, live_y);
     if (is_last) {
       gated_residual_norm(ctx, live_h, live_y, mod.mlp_gate, m.norm(block.mlp_norm2, {}), {}, std::nullopt);
     } else {
       const DitBlock& next_block = m.blocks[std::size_t(l + 1)];
       const NormArgs next = m.norm(next_block.attention_norm1, modulation(l + 1).attention_scale);
-      gated_residual_norm(ctx, live_h, live_y, mod.mlp_gate, m.norm(block.mlp_norm2, {}), next, x.rows(next_block.qkv, 0, rows));
+      gated_residual_norm(ctx, live_h, live_y, mod.mlp_gate, m.norm(block.mlp_norm2, {}), next, x.rows(qkv_of(state, next_block), 0, rows));
     }
   }
   // Float32 to the end: guidance multiplies the error of this result by up to nine. spec section 3.6
   const TensorView normed = nn::scratch_tensor(ctx, DType::f32, {state.image_rows, hidden}, "output rows");
   layer_norm(ctx, h.row_range(text_rows, state.image_rows), kFinalNormEps, state.final_scale_row(step), normed);
-  m.output.forward(ctx, normed, {}, velocity);
+  state.with_lora(m.output, "final_layer.linear").forward(ctx, normed, {}, velocity);
 }
 
 std::int64_t Dit::owned_bytes() const {

@@ -65,6 +65,39 @@ std::vector<nn::LinearPart> Names::qkv(const Config& config, int index) const {
 
 std::string Names::attention_output(int index) const { return layer(index, is_fused ? "attention.o" : "attention.to_out.0"); }
 
+std::vector<LoraTarget> lora_targets(const Config& config, bool has_text) {
+  const std::int64_t hidden = config.hidden(), width = config.intermediate;
+  std::vector<LoraTarget> list;
+  const auto whole = [&](const std::string& module, std::int64_t out, std::int64_t in) {
+    list.push_back({.module = module, .projection = module, .rows = out, .columns = in});
+  };
+  whole("input_proj", hidden, config.in_channels);
+  if (has_text) whole("llm_cond_proj", hidden, config.llm_features);
+  whole("t_embedding.mlp_in", hidden, hidden);
+  whole("t_embedding.mlp_out", hidden, hidden);
+  whole("adaln_proj", config.adaln, hidden);
+  whole("final_layer.adaln_modulation", hidden, config.adaln);
+  whole("final_layer.linear", config.in_channels, hidden);
+  list.push_back({.module = "final_linear", .projection = "final_layer.linear", .rows = config.in_channels, .columns = hidden});
+  for (int l = 0; l < config.layers; ++l) {
+    const auto layer = [&](std::string_view name) { return fmt::format("layers.{}.{}", l, name); };
+    const auto part = [&](std::string_view module, std::string_view projection, std::int64_t first, std::int64_t out, std::int64_t in) {
+      list.push_back({.module = layer(module), .projection = layer(projection), .first_row = first, .rows = out, .columns = in});
+    };
+    part("attention.qkv", "attention.qkv", 0, 3 * hidden, hidden);
+    part("attention.to_q", "attention.qkv", 0, hidden, hidden);
+    part("attention.to_k", "attention.qkv", hidden, hidden, hidden);
+    part("attention.to_v", "attention.qkv", 2 * hidden, hidden, hidden);
+    part("attention.o", "attention.o", 0, hidden, hidden);
+    part("attention.to_out.0", "attention.o", 0, hidden, hidden);
+    part("feed_forward.w1", "feed_forward.w13", 0, width, hidden);
+    part("feed_forward.w3", "feed_forward.w13", width, width, hidden);
+    part("feed_forward.w2", "feed_forward.w2", 0, hidden, width);
+    part("adaln_modulation", "adaln_modulation", 0, 4 * hidden, config.adaln);
+  }
+  return list;
+}
+
 std::vector<ParamSpec> parameters(const Config& config, const Names& names, bool has_text) {
   const std::int64_t hidden = config.hidden();
   std::vector<ParamSpec> list;

@@ -9,6 +9,7 @@
 #include "models/ideogram4/dit.h"
 #include "models/quantization_policy.h"
 #include "nn/linear.h"
+#include "weights/lora.h"
 #include "weights/weight_store.h"
 
 namespace octavo::ideogram4 {
@@ -30,6 +31,10 @@ std::span<const std::string_view> sensitive_modules();
 
 // Where smoothing can be folded: the norms before attention and MLP, the value rows before the output projection, w3 before w2.
 std::vector<models::SmoothingSite> smoothing_sites(const WeightStore& store);
+
+// Every projection under every name that LoRAs give it or its rows: fused and split attention, kohya's short name of the output layer.
+// Projections are named as in the fused checkpoint, "layers.3.feed_forward.w13" for the two that run as one.
+std::vector<LoraTarget> lora_targets(const Config& config, bool has_text);
 
 // `has_text`: with llm_cond_norm and llm_cond_proj.
 std::vector<ParamSpec> parameters(const Config& config, const Names& names, bool has_text);
