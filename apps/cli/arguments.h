@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace octavo::cli {
 
@@ -10,6 +11,7 @@ namespace octavo::cli {
 struct GenerateArguments {
   std::optional<std::string> model{}, prompt{}, prompt_file{}, width{}, height{}, preset{}, steps{}, guidance{}, mu{}, std_dev{}, seed{}, batch{}, precision{},
       device{}, threads{}, output{}, noise{}, dump{}, schedule_end{};
+  std::vector<std::string> loras{};
   bool json = false, quiet = false, force = false, cpu_reference = false;
 };
 

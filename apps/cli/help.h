@@ -20,6 +20,7 @@ Examples:
   octavo generate --prompt "two green squares" --seed 7 --batch 3 --output squares.png     # squares-7.png, -8, -9
   echo "a red circle" | octavo generate --prompt-file - --output - --quiet > circle.png
   octavo generate --prompt "a red circle" --precision w8a8 --steps 8 --guidance 4 --json
+  octavo generate --model ideogram-4 --prompt-file caption.json --lora style.safetensors:0.8 --lora light.safetensors --output styled.png
 
 What an option leaves open comes from --preset, then from the model's own defaults, then from default-20 at 1024x1024.
 )";

@@ -73,6 +73,11 @@ void add_generate(CLI::App& program) {
   text("--guidance", arguments->guidance, "G[,G...]", "one value for all steps, or one per step in time order", how);
   text("--mu", arguments->mu, "X", "mean of the noise schedule, before the resolution shift", how);
   text("--std", arguments->std_dev, "X", "standard deviation of the noise schedule", how);
+  command->add_option("--lora", arguments->loras, "change the model by this LoRA, 1 (default) as trained; repeatable")
+      ->type_name("FILE[:STRENGTH]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->group(how);
   text("--schedule-end", arguments->schedule_end, "zero|official", "last sigma: exactly 0 (default), or the model's own 5.5e-4", how);
   text("--noise", arguments->noise, "FILE:NAME", "start from this tensor of a safetensors file instead of drawn noise", how);
 

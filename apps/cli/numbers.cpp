@@ -54,4 +54,16 @@ NoiseSource to_noise_source(const char* option, const std::string& word) {
   return {.path = word.substr(0, colon), .tensor = word.substr(colon + 1)};
 }
 
+LoraSource to_lora_source(const char* option, const std::string& word) {
+  constexpr const char* kExample = "FILE or FILE:STRENGTH, like style.safetensors:0.8";
+  const std::size_t colon = word.rfind(':');
+  const std::string tail = colon == std::string::npos ? "" : word.substr(colon + 1);
+  // A colon may stand in a path too: what follows it is then no strength but the rest of a file's name.
+  const bool is_path = colon == std::string::npos || tail.find('/') != std::string::npos || tail.ends_with(".safetensors");
+  LoraSource source{.path = is_path ? word : word.substr(0, colon)};
+  if (source.path.empty()) throw InvalidArgument(fmt::format("{} '{}' has no file; give {}", option, word, kExample));
+  if (!is_path) source.strength = parse<double>(fmt::format("{} '{}': strength", option, word).c_str(), tail, "a number like 0.8");
+  return source;
+}
+
 }  // namespace octavo::cli

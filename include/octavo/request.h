@@ -17,6 +17,12 @@ struct NoiseSource {
   std::string tensor{};
 };
 
+// Thin matrices that change the denoisers for one request: the weights stay as they are, the next request may bring others.
+struct LoraSource {
+  std::string path{};   // a safetensors file
+  double strength = 1;  // 0: none of it, 1: as trained; may be negative
+};
+
 struct Request {
   std::string prompt{};                 // UTF-8 without NUL; plain text, or a JSON caption passed byte for byte
   std::optional<int> width{};           // pixels, a multiple of 16
@@ -30,6 +36,7 @@ struct Request {
   int batch = 1;  // pictures with seeds seed ... seed + batch - 1
   ScheduleEnd schedule_end = ScheduleEnd::zero;
   std::optional<NoiseSource> noise{};      // [L, C], [1, L, C] or [batch, L, C] float32
+  std::vector<LoraSource> loras{};         // act together, added in this order
   std::optional<std::string> dump_path{};  // write the intermediate tensors as safetensors
   bool force = false;                      // lift the 2048-pixel limit
 };

@@ -66,6 +66,7 @@ std::string request_json(const Request& resolved, const Origin& origin, std::uin
   json["seed"] = is_slice ? resolved.seed : seed;
   if (is_slice) json["batch"] = resolved.batch;
   if (resolved.noise) json["noise"] = fmt::format("{}:{}", resolved.noise->path, resolved.noise->tensor);
+  for (const LoraSource& lora : resolved.loras) json["lora"].push_back(fmt::format("{}:{}", lora.path, lora.strength));
   json["precision"] = origin.precision;
   json["device"] = origin.device;
   json["kernels"] = origin.kernels;
@@ -82,14 +83,21 @@ std::string command_from_request_json(const std::string& text) {
   const Json json = parse_json(text, "the picture's request");
   if (!json.is_object()) throw DataError("the picture's request: is not a JSON object; the text chunk was probably edited");
   // Only what request_json writes becomes an option: the text may come from anybody, and the command is meant to be pasted.
-  constexpr std::array<std::string_view, 16> kOptions{"model", "prompt", "width", "height",    "steps",  "guidance",     "mu",    "std",
-                                                      "seed",  "batch",  "noise", "precision", "device", "schedule_end", "force", "cpu_reference"};
+  constexpr std::array<std::string_view, 17> kOptions{"model", "prompt", "width", "height",    "steps",  "guidance",     "mu",    "std",          "seed",
+                                                      "batch", "noise",  "lora",  "precision", "device", "schedule_end", "force", "cpu_reference"};
   std::string command = "octavo generate";
   for (const auto& [key, value] : json.items()) {
     if (std::find(kOptions.begin(), kOptions.end(), key) == kOptions.end()) continue;  // "version", "kernels": facts, not wishes
     std::string option = fmt::format("--{}", key);
     std::replace(option.begin(), option.end(), '_', '-');
-    command += value.is_boolean() ? fmt::format(" {}", option) : fmt::format(" {} {}", option, shell_quoted(option_text(value)));
+    const auto add = [&](const Json& word) { command += fmt::format(" {} {}", option, shell_quoted(option_text(word))); };
+    if (value.is_boolean()) {
+      command += fmt::format(" {}", option);
+    } else if (key == "lora" && value.is_array()) {
+      for (const Json& file : value) add(file);  // given once for each file
+    } else {
+      add(value);
+    }
   }
   return command;
 }

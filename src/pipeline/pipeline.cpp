@@ -14,6 +14,7 @@
 #include "models/qwen3_vl/text_encoder.h"
 #include "octavo/error.h"
 #include "pipeline/dump.h"
+#include "pipeline/loras.h"
 #include "pipeline/memory.h"
 #include "pipeline/metadata.h"
 #include "pipeline/model_index.h"
@@ -278,6 +279,7 @@ std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, co
   const std::vector<std::int32_t> ids = self.tokenize(request.prompt);
   std::optional<Tensor> given_noise;
   if (request.noise) given_noise = read_noise(*request.noise, request.batch, tokens, channels);
+  const RequestLoras loras(request.loras, self.cond_config, self.uncond_config, observer);  // windows that the sessions below look through
   require_memory(estimate_memory(self.memory_question(plan, std::int64_t(ids.size()))), available_memory());
   std::optional<Dump> dump;
   if (request.dump_path) {
@@ -293,8 +295,9 @@ std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, co
     dump->set_sigmas(plan.schedule.sigmas);
   }
   const bool uses_uncond = dump || std::any_of(request.guidance.begin(), request.guidance.end(), [](float g) { return g != 1.0f; });
-  const auto cond_session = self.cond->prepare(ctx, plan.grid_height, plan.grid_width, features.view(), plan.schedule.times);
-  const auto uncond_session = uses_uncond ? self.uncond->prepare(ctx, plan.grid_height, plan.grid_width, std::nullopt, plan.schedule.times) : nullptr;
+  const int grid_h = plan.grid_height, grid_w = plan.grid_width;
+  const auto cond_session = self.cond->prepare(ctx, grid_h, grid_w, features.view(), plan.schedule.times, loras.conditional());
+  const auto uncond_session = uses_uncond ? self.uncond->prepare(ctx, grid_h, grid_w, std::nullopt, plan.schedule.times, loras.unconditional()) : nullptr;
 
   const Shape shape{tokens, channels};
   StepBuffers buffers{Tensor(DType::f32, shape, {}, "latents"), Tensor(DType::f32, shape, {}, "velocity"), Tensor(DType::f32, shape, {}, "velocity")};

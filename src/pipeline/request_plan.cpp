@@ -42,6 +42,15 @@ void check_finite(const char* option, double value) {
   if (!std::isfinite(value)) refuse(fmt::format("{} {} is not a finite number; give one like 0.5", option, value));
 }
 
+void check_loras(const std::vector<LoraSource>& loras) {
+  for (const LoraSource& lora : loras) {
+    if (lora.path.empty()) refuse("--lora has no file; give FILE or FILE:STRENGTH");
+    if (!std::isfinite(lora.strength)) {
+      refuse(fmt::format("--lora '{}': its strength {} is not a finite number; give one like 0.8", lora.path, lora.strength));
+    }
+  }
+}
+
 const Preset& preset_of(const Request& request) {
   if (!request.preset) return kDefaultPreset;
   if (const Preset* preset = find_preset(*request.preset)) return *preset;
@@ -125,6 +134,7 @@ RequestPlan plan_request(const Request& request, const GenerationDefaults& defau
   check_finite("--std", *full.std_dev);
   if (*full.std_dev <= 0) refuse(fmt::format("--std {} must be greater than 0", *full.std_dev));
 
+  check_loras(full.loras);
   if (full.batch < 1) refuse(fmt::format("--batch {} must be at least 1", full.batch));
   if (full.batch > kMostPictures) refuse(fmt::format("--batch {} must be at most {}; draw the rest with another --seed", full.batch, kMostPictures));
   if (full.seed > std::numeric_limits<std::uint64_t>::max() - std::uint64_t(full.batch - 1)) {
