@@ -8,6 +8,7 @@
 namespace octavo::nn {
 
 void add_lora(ExecContext& ctx, const TensorView& x, std::span<const LoraTerm> terms, const TensorView& y) {
+  if (!y.device.is_cpu() && !terms.empty()) throw Unsupported("lora: LoRAs act on the CPU only in this version; use --device cpu or leave --lora out");
   for (const LoraTerm& term : terms) {
     const ArenaScope scope(*ctx.scratch);
     const std::int64_t rank = term.down.rows();

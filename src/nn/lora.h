@@ -13,7 +13,8 @@ namespace octavo::nn {
 
 // y[m, first_row + n] += scale · Σ_r B[n,r] Σ_k A[r,k] x[m,k]   for each term, in their order
 // x f32/bf16/f16 [M, K]: before smoothing, rotation and quantisation. Inner rows [M, r] stay float32, sums are float32. y f32/bf16/f16 [M, N], may be a
-// slice of wider rows and must not alias x; a bf16 y is rounded after every term. Throws InvalidArgument on shapes.
+// slice of wider rows and must not alias x; a bf16 y is rounded after every term. Throws InvalidArgument on shapes, Unsupported
+// on a GPU (not yet).
 void add_lora(ExecContext& ctx, const TensorView& x, std::span<const LoraTerm> terms, const TensorView& y);
 
 // Both are somebody else's and must outlive this; cheap to make, so that each request may bring its own LoRAs to the same weights.
