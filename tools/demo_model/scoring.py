@@ -1,7 +1,7 @@
 """Is everything in the picture that the scene says, in its place, and nothing else? numpy only. Plain backgrounds.
 
-A shape counts when, among the ten, it fits the pixels of its colour best (over shifts) and covers them well; a letter when it correlates best among
-the 36; a scene when background, every shape and every letter count and nothing stands where nothing should.
+A shape counts when, among the ten, it fits the pixels of its colour best (over shifts of up to 14 pixels and 5 % in size) and covers them well; a letter
+when it correlates best among the 36; a scene when background, every shape and every letter count and nothing stands where nothing should.
 """
 import functools
 
@@ -11,7 +11,7 @@ from painting import load_atlas
 from shapes import DISTANCE
 from vocabulary import CELL, GLYPHS, RGB, SHAPES
 
-SHIFTS = [(dx, dy) for dy in range(-12, 13, 4) for dx in range(-12, 13, 4)]
+ROUGH_SHIFTS = [(dx, dy) for dy in range(-12, 13, 4) for dx in range(-12, 13, 4)]
 LEAST_FIT = 0.70  # intersection over union with the asked shape
 FAR_FROM_COLOUR = 0.03  # squared distance in RGB: 0.17, more than any shading a network leaves on a flat area
 BACKGROUND_TOLERANCE = 0.08
@@ -24,8 +24,8 @@ STRAY_DISTANCE, STRAY_SHARE = 0.25, 0.004  # of the canvas: a disc of 9 pixels r
 def silhouettes(radius, reach):
     """Every shape at a radius, as rows of 0/1 over a window of (2 reach)² pixels."""
     offset = numpy.arange(2 * reach, dtype=numpy.float32) + 0.5 - reach
-    return numpy.stack([DISTANCE[shape](numpy, offset[None, :], offset[:, None], numpy.float32(radius)) < 0 for shape in SHAPES]).reshape(len(SHAPES), -1).astype(
-        numpy.float32)
+    inside = numpy.stack([DISTANCE[shape](numpy, offset[None, :], offset[:, None], numpy.float32(radius)) < 0 for shape in SHAPES])
+    return inside.reshape(len(SHAPES), -1).astype(numpy.float32)
 
 
 def window(plane, x, y, reach, shift=(0, 0)):
@@ -38,13 +38,22 @@ def window(plane, x, y, reach, shift=(0, 0)):
     return result
 
 
-def score_thing(thing, mask, margin):
-    """(is the asked shape the best of ten, its intersection over union)."""
-    reach = int(thing.radius + margin)
-    shapes = silhouettes(round(thing.radius, 3), reach)
-    seen = numpy.stack([window(mask, thing.x, thing.y, reach, shift).ravel() for shift in SHIFTS])
+def fits(thing_radius, mask, x, y, reach, shifts):
+    """Intersection over union [shapes, shifts] of every shape at (x, y) with the mask moved by every shift."""
+    shapes = silhouettes(round(thing_radius, 3), reach)
+    seen = numpy.stack([window(mask, x, y, reach, shift).ravel() for shift in shifts])
     common = shapes @ seen.T
-    best = (common / numpy.maximum(shapes.sum(1)[:, None] + seen.sum(1)[None] - common, 1)).max(1)
+    return common / numpy.maximum(shapes.sum(1)[:, None] + seen.sum(1)[None] - common, 1)
+
+
+def score_thing(thing, mask, margin):
+    """(is the asked shape the best of ten, its intersection over union). First roughly where it lies, then to the pixel and in size: a circle that is
+    two pixels off fits a hexagon better than itself."""
+    reach = int(thing.radius + margin)
+    rough = fits(thing.radius, mask, thing.x, thing.y, reach, ROUGH_SHIFTS)
+    dx, dy = ROUGH_SHIFTS[rough.max(0).argmax()]
+    fine = [(dx + i, dy + j) for j in (-2, -1, 0, 1, 2) for i in (-2, -1, 0, 1, 2)]
+    best = numpy.max([fits(thing.radius * factor, mask, thing.x, thing.y, reach, fine).max(1) for factor in (0.95, 1, 1.05)], axis=0)
     asked = SHAPES.index(thing.shape)
     return bool(best[asked] == best.max() and best[asked] > 0.25), float(best[asked])
 

@@ -138,7 +138,7 @@ def measure(run):
             count = run.size.evaluation if canvas == scenes.CANVASES[0] else run.size.evaluation // 2
             asked = scenes.evaluation_scenes(count, 11 + held, held, canvas)
             mixed = [scenes.random_scene(random.Random(90_000 + i), canvas) for i in range(count)]
-            truth = torch.from_numpy(painting.Painter(canvas)(scenes.pack(asked + mixed))).to(run.device) * 2 - 1
+            truth = run.canvases.paint(canvas, scenes.pack(asked + mixed)) * 2 - 1
             decoded = torch.cat([run.networks["vae"].decode(run.networks["vae"].encode(part)[0]).float() for part in truth.split(32)]).clamp(-1, 1)
             ratios += [10 * math.log10(4 / max(value, 1e-12)) for value in (decoded - truth).square().flatten(1).mean(1).tolist()]
             scored += list(zip(asked, painting.to_bytes((decoded[:count].cpu().numpy() + 1) / 2)))
