@@ -13,6 +13,13 @@ Embedding::Embedding(const WeightStore& store, const std::string& module) : stor
 }
 
 void Embedding::forward(ExecContext& ctx, std::span<const std::int32_t> ids, const TensorView& y) const {
+  if (!y.device.is_cpu()) {  // the table stays in the file: a prompt reads a few of its rows
+    Tensor rows(y.dtype, y.shape, {}, "embedded tokens");
+    ExecContext host = ctx;
+    host.device = {};
+    forward(host, ids, rows);
+    return copy_bytes(y.data, y.device, rows.as<void>(), Device{}, rows.bytes(), ctx.stream);
+  }
   if (plain_.data != nullptr) return embed_rows(ctx, plain_, ids, y);
   const std::int64_t rows = stored_->out_features(), columns = stored_->in_features();
   std::vector<float> row(static_cast<std::size_t>(columns));

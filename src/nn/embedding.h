@@ -17,7 +17,7 @@ class Embedding {
   // "<module>.weight" [V, K]. The store must have been checked and must outlive this.
   Embedding(const WeightStore& store, const std::string& module);
 
-  // y[i,:] = table[ids[i],:]; only these rows are decoded. y f32/bf16/f16 [n, K]. Throws InvalidArgument if an id is outside the table.
+  // y[i,:] = table[ids[i],:]; only these rows are decoded. y f32/bf16/f16 [n, K], dense on a GPU. Throws InvalidArgument if an id is outside the table.
   void forward(ExecContext& ctx, std::span<const std::int32_t> ids, const TensorView& y) const;
   std::int64_t mapped_bytes() const { return stored_ == nullptr ? 0 : stored_->bytes; }
 

@@ -8,6 +8,7 @@
 
 #include "base/checked_math.h"
 #include "nn/activation_observer.h"
+#include "nn/placement.h"
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/quantize/quantize_rows.h"
@@ -65,9 +66,11 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
     throw Unsupported(
         fmt::format("{}: weights in {} are not built; f32, bf16, s8 and e4m3 per channel and NF4 are", store.component(), name_of(format.storage)));
   }
-  if (!ctx.device.is_cpu()) throw Unsupported(fmt::format("{}: weights are not placed on {} yet; use --device cpu", store.component(), ctx.device.name()));
 
   const bool quantizes = is_s8 && !store.has_int8();
+  // A weight in 4 or 8 bits is multiplied in bf16 on a GPU, which keeps all of it decoded.
+  const bool is_weight_only = (is_fp8 || is_nf4) && !ctx.device.is_cpu();
+  const DType floats = format.storage == DType::bf16 || is_weight_only ? DType::bf16 : DType::f32;
   std::map<std::string, std::int64_t> rows_taken;
   for (const LinearPart& part : parts) {
     const StoredLinear& stored = store.linear(part.module);
@@ -86,14 +89,15 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
       parts_.push_back(std::move(weights));
       sources_.push_back({&stored, first, false});
     } else if ((is_fp8 && stored.format != LinearFormat::e4m3) || (is_nf4 && stored.format != LinearFormat::nf4)) {
-      add_float(ctx, store, encoded(ctx, stored, first, rows, format), std::move(weights), 0, rows, DType::f32);
+      add_float(ctx, store, encoded(ctx, stored, first, rows, format), std::move(weights), 0, rows, floats);
       if (first + rows == stored.out_features()) store.release(part.module + ".weight");
     } else {
-      add_float(ctx, store, stored, std::move(weights), first, rows, format.storage == DType::bf16 ? DType::bf16 : DType::f32);
+      add_float(ctx, store, stored, std::move(weights), first, rows, floats);
     }
     first += rows;
   }
   if (quantizes) quantize(ctx, store);
+  if (!ctx.device.is_cpu()) move_to_gpu(ctx, store);
 }
 
 // Rows of a matrix in another format, made once.
@@ -214,6 +218,80 @@ void Linear::quantize(ExecContext& ctx, const WeightStore& store) {
   if (has_bias) owned_.push_back(std::move(bias));
 }
 
+// One matrix on the GPU from parts of one kind (their outputs stand behind each other anyway), or each part by itself.
+void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store) {
+  std::vector<Tensor> on_gpu;
+  std::vector<std::string> read;  // modules whose pages of the file are not needed any more
+  const auto refuse = [&](std::string_view what, const std::string& name) {
+    throw Unsupported(fmt::format("{} '{}': {} runs on the CPU only in this version; use --device cpu", component_, name, what));
+  };
+  if (dequantizes_) refuse("w8a8-dequant", parts_.at(0).name);
+  bool is_one = true;
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const StoredLinear* stored = sources_[i].stored;
+    if (stored != nullptr && stored->smoothing != Smoothing::none && parts_[i].weight.dtype == DType::s8) refuse("int8 with smoothing", parts_[i].name);
+    is_one = is_one && parts_[i].weight.dtype == parts_[0].weight.dtype && parts_[i].rotation_group == parts_[0].rotation_group &&
+             parts_[i].bias.has_value() == parts_[0].bias.has_value() && (!parts_[i].bias || parts_[i].bias->dtype == parts_[0].bias->dtype);
+  }
+
+  std::vector<LinearWeights> moved;
+  const std::size_t step = is_one ? parts_.size() : 1;
+  for (std::size_t first = 0; first < parts_.size(); first += step) {
+    LinearWeights whole = parts_[first];
+    if (step > 1) whole.name = fmt::format("{} (+{})", whole.name, step - 1);
+    std::int64_t rows = 0;
+    for (std::size_t i = first; i < first + step; ++i) rows += parts_[i].out_features();
+    Tensor weight(whole.weight.dtype, {rows, whole.in_features()}, ctx.device, whole.name);
+    Tensor scale = whole.scale ? Tensor(DType::f32, {rows}, ctx.device, whole.name) : Tensor();
+    Tensor bias = whole.bias ? Tensor(whole.bias->dtype, {rows}, ctx.device, whole.name) : Tensor();
+    const auto copy = [&](const TensorView& from, const Tensor& to, std::int64_t at_row, std::int64_t row_elements) {
+      auto* begin = static_cast<std::byte*>(to.as<void>()) + std::size_t(at_row * row_elements) * bytes_of(to.dtype());
+      copy_bytes(begin, ctx.device, from.data, Device{}, from.bytes(), ctx.stream);
+    };
+    std::int64_t at_row = 0;
+    for (std::size_t i = first; i < first + step; ++i) {
+      const LinearWeights& part = parts_[i];
+      if (sources_[i].is_decoded) {
+        Tensor decoded(part.weight.dtype, part.weight.shape, {}, part.name);
+        const TensorView to = decoded;
+        for_row_tasks(ctx, part.out_features(), [&](std::int64_t task_first, std::int64_t count) {
+          std::vector<float> row(static_cast<std::size_t>(part.in_features()));
+          for (std::int64_t n = task_first; n < task_first + count; ++n) {
+            decode_rows(*sources_[i].stored, sources_[i].first_row + n, 1, row.data());
+            store_from_float(row.data(), part.in_features(), to.dtype, to.row_bytes(n));
+          }
+        });
+        copy(decoded, weight, at_row, part.in_features());
+      } else {
+        copy(part.weight, weight, at_row, part.in_features());
+      }
+      if (part.scale) copy(*part.scale, scale, at_row, 1);
+      if (part.bias) copy(*part.bias, bias, at_row, 1);
+      at_row += part.out_features();
+      read.push_back(part.name);
+    }
+    whole.weight = weight;
+    on_gpu.push_back(std::move(weight));
+    if (whole.scale) {
+      whole.scale = scale;
+      on_gpu.push_back(std::move(scale));
+    }
+    if (whole.bias) {
+      whole.bias = bias;
+      on_gpu.push_back(std::move(bias));
+    }
+    moved.push_back(std::move(whole));
+  }
+  parts_ = std::move(moved);
+  sources_.assign(parts_.size(), Source{});
+  owned_ = std::move(on_gpu);
+  encoded_.clear();
+  mapped_bytes_ = 0;
+  for (const std::string& module : read) {
+    if (store.has(module + ".weight")) store.release(module + ".weight");
+  }
+}
+
 RowFormat Linear::input() const {
   RowFormat common{.is_quantized = !parts_.empty(), .rotation_group = parts_.empty() ? 0 : parts_[0].rotation_group};
   for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -326,14 +404,15 @@ void Linear::forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilo
   }
 }
 
-void Linear::add_to_bias(const TensorView& row) {
+void Linear::add_to_bias(ExecContext& ctx, const TensorView& row) {
   if (parts_.size() != 1 || !parts_[0].bias) throw InternalError("linear: a row is added to the bias of a single projection only");
   LinearWeights& part = parts_[0];
-  Tensor sum = to_float_tensor(*part.bias);
+  const bool is_host = part.bias->device.is_cpu();
+  Tensor sum = to_float_tensor(is_host ? *part.bias : to_cpu(ctx, *part.bias, part.name));
   const Tensor addend = to_float_tensor(row);
   for (std::int64_t n = 0; n < part.out_features(); ++n) sum.as<float>()[n] += addend.as<float>()[n];
-  part.bias = sum;
-  owned_.push_back(std::move(sum));
+  owned_.push_back(is_host ? std::move(sum) : to_device(ctx, sum, part.name));
+  part.bias = owned_.back();
 }
 
 std::int64_t Linear::out_features() const {

@@ -48,7 +48,9 @@ class Linear {
   //                         its pages are released
   //   format e4m3 per channel, u8 per group of 64 (NF4): as the file has it if it has that format, else quantised once at load; decoded as above
   // A fused checkpoint gives the same bits as a split one if the caller names the same part sizes: each part is one product.
-  // The store must have been checked and must outlive this. Throws Unsupported for other formats, or on a GPU (not yet).
+  // On a GPU everything is copied there: parts of one kind become one matrix, floats are rounded to bf16 if the format is bf16, formats that the CPU decodes
+  // in every forward are decoded once (to bf16 if the format asks for floats in bf16, else to f32).
+  // The store must have been checked and must outlive this. Throws Unsupported for other formats, and on a GPU for smoothed int8 and for w8a8-dequant.
   Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
 
   // x: rows in the form of input(), or floats, which are then smoothed, rotated and quantised here. y [M, out], may be a slice of wider rows.
@@ -58,7 +60,7 @@ class Linear {
   RowFormat input() const;
 
   // bias[n] += row[n], once, in float32: a constant row that a model adds to the result anyway. One part with a bias only.
-  void add_to_bias(const TensorView& row);
+  void add_to_bias(ExecContext& ctx, const TensorView& row);
 
   std::int64_t out_features() const;
   std::int64_t in_features() const;
@@ -82,6 +84,7 @@ class Linear {
   void forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const;
   void forward_dequantized(ExecContext& ctx, const QuantizedView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const;
   const StoredLinear& encoded(ExecContext& ctx, const StoredLinear& stored, std::int64_t first_row, std::int64_t rows, const NumberFormat& format);
+  void move_to_gpu(ExecContext& ctx, const WeightStore& store);
   QuantizedView quantized_rows(ExecContext& ctx, const TensorView& x, std::size_t part) const;
 
   std::vector<LinearWeights> parts_{};

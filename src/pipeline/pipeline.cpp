@@ -12,7 +12,9 @@
 #include "models/flux2_vae/vae.h"
 #include "models/ideogram4/dit.h"
 #include "models/qwen3_vl/text_encoder.h"
+#include "nn/placement.h"
 #include "octavo/error.h"
+#include "ops/guided_step/guided_step.h"
 #include "pipeline/dump.h"
 #include "pipeline/loras.h"
 #include "pipeline/memory.h"
@@ -39,15 +41,9 @@ void stop_if_asked(Observer& observer) {
   if (observer.cancelled()) throw Cancelled("generate: stopped as asked; no unfinished picture was written");
 }
 
-// z += (sigma_j - sigma_{j+1}) * (g * v_cond + (1 - g) * v_uncond), all float32. `v_uncond` null: g is 1.
-void euler_step(float* z, const float* v_cond, const float* v_uncond, float guidance, float step_length, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float v = v_uncond == nullptr ? v_cond[i] : guidance * v_cond[i] + (1.0f - guidance) * v_uncond[i];
-    z[i] = z[i] + step_length * v;
-  }
+void copy_tensor(const ExecContext& ctx, const TensorView& from, const TensorView& to) {
+  copy_bytes(to.data, to.device, from.data, from.device, from.bytes(), ctx.stream);
 }
-
-void copy_tensor(const TensorView& from, const TensorView& to) { std::memcpy(to.data, from.data, from.bytes()); }
 
 // Start tensors from a file, f32 [P, L, C] with P = 1 (the same for every picture) or P = batch.
 Tensor read_noise(const NoiseSource& source, int batch, std::int64_t tokens, std::int64_t channels) {
@@ -82,34 +78,54 @@ struct Pipeline::Impl {
   flux2_vae::Config vae_config;
   Tokenizer tokenizer;
   ThreadPool pool;
-  Arena scratch{Device{}};
+  Arena scratch;
+  Stream stream;
   std::optional<qwen3_vl::TextEncoder> text_encoder;  // present only until its work is done: its pages then leave memory
   std::optional<ideogram4::Dit> cond, uncond;
   std::optional<flux2_vae::Vae> vae;
 
   explicit Impl(const PipelineOptions& given)
-      : options(given),
+      : options(on_device(given)),
         index(ModelIndex::read(given.model)),
         text_config(qwen3_vl::Config::read(index.component("text_encoder"))),
         cond_config(ideogram4::Config::read(index.component("transformer"))),
         uncond_config(ideogram4::Config::read(index.component("unconditional_transformer"))),
         vae_config(flux2_vae::Config::read(index.component("vae"))),
         tokenizer(index.component("tokenizer")),
-        pool(given.threads) {
+        pool(given.threads),
+        scratch(given.device),
+        stream(given.device) {
     check_components();
   }
 
+  static PipelineOptions on_device(PipelineOptions options) {
+    if (!options.device.is_cpu()) options.precision = precision::on_gpu(options.precision);
+    return options;
+  }
+  bool is_cpu() const { return options.device.is_cpu(); }
   ExecContext context(Observer& observer) {
-    return {.device = {}, .pool = &pool, .scratch = &scratch, .stream = nullptr, .observer = &observer, .reference = options.cpu_reference};
+    return {.device = options.device,
+            .pool = &pool,
+            .scratch = &scratch,
+            .stream = is_cpu() ? nullptr : &stream,
+            .observer = &observer,
+            .reference = options.cpu_reference};
   }
   // What everything but the block linears computes in: w8a8 is a matter of the denoisers alone (numerics.md section 10).
-  const Precision& plain_precision() const { return options.precision.weight.is_quantized() ? precision::f32 : options.precision; }
+  const Precision& plain_precision() const {
+    if (!options.precision.weight.is_quantized()) return options.precision;
+    return is_cpu() ? precision::f32 : precision::bf16;
+  }
+  std::string kernels() const {
+    if (!is_cpu()) return fmt::format("sm_{}", caps_of(options.device).sm);
+    return options.cpu_reference ? "reference" : std::string(cpu::name_of(cpu::active_isa()));
+  }
   int token_pixels() const { return vae_config.scale() * vae_config.patch; }
   Origin origin() const {
     return {.model = options.model_name,
             .precision = std::string(options.precision.name),
-            .device = "cpu",
-            .kernels = options.cpu_reference ? "reference" : std::string(cpu::name_of(cpu::active_isa())),
+            .device = is_cpu() ? "cpu" : caps_of(options.device).name,
+            .kernels = kernels(),
             .cpu_reference = options.cpu_reference};
   }
 
@@ -120,6 +136,7 @@ struct Pipeline::Impl {
   Tensor encode(Observer& observer, std::span<const std::int32_t> ids);
   void denoise(ExecContext& ctx, const RequestPlan& plan, const ideogram4::Session& cond_session, const ideogram4::Session* uncond_session, int picture,
                StepBuffers& buffers, Dump* dump);
+  void check_step(const StepBuffers& buffers, float guidance, int step, int steps, bool has_uncond) const;
   Image decode(ExecContext& ctx, const RequestPlan& plan, const TensorView& latents, int picture, Dump* dump);
 };
 
@@ -210,11 +227,20 @@ Tensor Pipeline::Impl::encode(Observer& observer, std::span<const std::int32_t> 
   return features;
 }
 
+// `buffers` on the CPU.
+void Pipeline::Impl::check_step(const StepBuffers& buffers, float guidance, int step, int steps, bool has_uncond) const {
+  if (all_finite(buffers.latents)) return;
+  if (all_finite(buffers.velocity_cond) && (!has_uncond || all_finite(buffers.velocity_uncond))) {
+    throw InvalidArgument(fmt::format("generate: --guidance {} drives step {} of {} past the range of float32; 1 to 10 are usual", guidance, step + 1, steps));
+  }
+  throw DataError(
+      fmt::format("generate: step {} of {} gave numbers that are not finite (guidance {}); the weights are probably damaged", step + 1, steps, guidance));
+}
+
 void Pipeline::Impl::denoise(ExecContext& ctx, const RequestPlan& plan, const ideogram4::Session& cond_session, const ideogram4::Session* uncond_session,
                              int picture, StepBuffers& buffers, Dump* dump) {
   const int steps = *plan.request.steps;
   const Schedule& schedule = plan.schedule;
-  const std::int64_t count = buffers.latents.shape().elements();
   ctx.observer->on_progress("denoise", picture, 0, steps);
   for (int step = 0; step < steps; ++step) {
     stop_if_asked(*ctx.observer);
@@ -224,21 +250,15 @@ void Pipeline::Impl::denoise(ExecContext& ctx, const RequestPlan& plan, const id
     if (needs_uncond) uncond->forward(ctx, *uncond_session, step, buffers.latents, buffers.velocity_uncond);
 
     const float step_length = schedule.sigmas[std::size_t(step)] - schedule.sigmas[std::size_t(step) + 1];
-    euler_step(buffers.latents.as<float>(), buffers.velocity_cond.as<float>(), guidance != 1.0f ? buffers.velocity_uncond.as<float>() : nullptr, guidance,
-               step_length, count);
-    if (!all_finite(buffers.latents)) {
-      if (all_finite(buffers.velocity_cond) && (!needs_uncond || all_finite(buffers.velocity_uncond))) {
-        throw InvalidArgument(
-            fmt::format("generate: --guidance {} drives step {} of {} past the range of float32; 1 to 10 are usual", guidance, step + 1, steps));
-      }
-      throw DataError(
-          fmt::format("generate: step {} of {} gave numbers that are not finite (guidance {}); the weights are probably damaged", step + 1, steps, guidance));
-    }
+    const auto uncond_velocity = guidance != 1.0f ? std::optional<TensorView>(buffers.velocity_uncond) : std::nullopt;
+    guided_step(ctx, buffers.latents, buffers.velocity_cond, uncond_velocity, guidance, step_length);
+    if (is_cpu()) check_step(buffers, guidance, step, steps, needs_uncond);
     if (dump != nullptr) {
-      copy_tensor(buffers.velocity_cond, dump->velocity_cond(step, picture));
-      copy_tensor(buffers.velocity_uncond, dump->velocity_uncond(step, picture));
-      copy_tensor(buffers.latents, dump->latents(step, picture));
+      copy_tensor(ctx, buffers.velocity_cond, dump->velocity_cond(step, picture));
+      copy_tensor(ctx, buffers.velocity_uncond, dump->velocity_uncond(step, picture));
+      copy_tensor(ctx, buffers.latents, dump->latents(step, picture));
     }
+    if (!is_cpu()) stream.synchronize();  // between steps: progress that people see is true, and a stop takes effect within one step
     ctx.observer->on_progress("denoise", picture, step + 1, steps);
   }
 }
@@ -246,8 +266,13 @@ void Pipeline::Impl::denoise(ExecContext& ctx, const RequestPlan& plan, const id
 Image Pipeline::Impl::decode(ExecContext& ctx, const RequestPlan& plan, const TensorView& latents, int picture, Dump* dump) {
   stop_if_asked(*ctx.observer);
   ctx.observer->on_progress("decode", picture, 0, 1);
-  vae->denormalize(ctx, latents);
-  const Tensor decoded = vae->decode(ctx, vae->unpatchify(latents, plan.grid_height, plan.grid_width));
+  const Tensor tokens = nn::to_cpu(ctx, latents, "latents");
+  if (!all_finite(tokens)) {
+    throw DataError(fmt::format("generate: {} steps with guidance up to {} gave numbers that are not finite; try --guidance 3, else the weights are damaged",
+                                *plan.request.steps, *std::max_element(plan.request.guidance.begin(), plan.request.guidance.end())));
+  }
+  vae->denormalize(ctx, tokens);
+  const Tensor decoded = vae->decode(ctx, vae->unpatchify(tokens, plan.grid_height, plan.grid_width));
   if (!all_finite(decoded)) throw DataError("generate: the decoder gave numbers that are not finite; the weights of the vae are probably damaged");
   if (dump != nullptr) to_unit_range(decoded, dump->image(picture));
 
@@ -300,15 +325,18 @@ std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, co
   const auto uncond_session = uses_uncond ? self.uncond->prepare(ctx, grid_h, grid_w, std::nullopt, plan.schedule.times, loras.unconditional()) : nullptr;
 
   const Shape shape{tokens, channels};
-  StepBuffers buffers{Tensor(DType::f32, shape, {}, "latents"), Tensor(DType::f32, shape, {}, "velocity"), Tensor(DType::f32, shape, {}, "velocity")};
+  const auto device_tensor = [&](std::string_view what) { return Tensor(DType::f32, shape, self.options.device, what); };
+  StepBuffers buffers{device_tensor("latents"), device_tensor("velocity"), device_tensor("velocity")};
+  const Tensor start(DType::f32, shape, {}, "noise");
   std::vector<Image> images;
   for (int picture = 0; picture < request.batch; ++picture) {
     if (given_noise) {
       const std::int64_t first = given_noise->shape()[0] == 1 ? 0 : picture * shape.elements();
-      std::copy_n(given_noise->as<float>() + first, shape.elements(), buffers.latents.as<float>());
+      std::copy_n(given_noise->as<float>() + first, shape.elements(), start.as<float>());
     } else {
-      draw_noise(request.seed + std::uint64_t(picture), {buffers.latents.as<float>(), std::size_t(shape.elements())});
+      draw_noise(request.seed + std::uint64_t(picture), {start.as<float>(), std::size_t(shape.elements())});
     }
+    copy_tensor(ctx, start, buffers.latents);
     self.denoise(ctx, plan, *cond_session, uncond_session.get(), picture, buffers, dump ? &*dump : nullptr);
     images.push_back(self.decode(ctx, plan, buffers.latents, picture, dump ? &*dump : nullptr));
     if (finished) finished(images.back());

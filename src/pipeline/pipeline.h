@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/observer.h"
+#include "device/device.h"
 #include "octavo/image.h"
 #include "octavo/request.h"
 #include "pipeline/request_plan.h"
@@ -18,6 +19,7 @@ struct PipelineOptions {
   std::filesystem::path model{};  // folder
   std::string model_name{};       // as it goes into the pictures' metadata; empty: the demo model
   Precision precision = precision::f32;
+  Device device{};
   int threads = 0;
   bool cpu_reference = false;
 };

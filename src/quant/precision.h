@@ -27,7 +27,7 @@ struct Precision {
   NumberFormat weight{};      // of the block linears; everything else stays as stored
   NumberFormat activation{};  // what a block linear reads
   DType accumulator = DType::f32;
-  DType residual = DType::f32;  // what ops hand to each other on the CPU (numerics.md section 10)
+  DType residual = DType::f32;  // what ops hand to each other on the CPU (numerics.md section 10; on_gpu below)
 
   bool dequantizes() const { return activation.is_quantized() && accumulator == DType::f32; }
 };
@@ -50,6 +50,12 @@ inline const Precision* find(std::string_view name) {
     if (candidate.name == name) return &candidate;
   }
   return nullptr;
+}
+
+// The same recipe where ops hand each other bf16 because the weights are quantised anyway: what a GPU computes. numerics.md section 10
+inline Precision on_gpu(Precision precision) {
+  if (precision.weight.is_quantized()) precision.residual = DType::bf16;
+  return precision;
 }
 
 }  // namespace precision

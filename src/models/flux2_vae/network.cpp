@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "models/checkpoint.h"
+#include "nn/placement.h"
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/attention/attention.h"
@@ -32,8 +33,8 @@ ConvArgs conv_args(const ConvWeights& conv) { return conv.weight.shape[1] == 1 ?
 
 }  // namespace
 
-Maps::Maps(DType dtype, std::int64_t largest_elements) {
-  for (int i = 0; i < 3; ++i) buffers_.emplace_back(dtype, Shape{largest_elements}, Device{}, "autoencoder maps");
+Maps::Maps(DType dtype, std::int64_t largest_elements, Device device) {
+  for (int i = 0; i < 3; ++i) buffers_.emplace_back(dtype, Shape{largest_elements}, device, "autoencoder maps");
 }
 
 std::size_t Maps::index_of(const TensorView& map) const {
@@ -46,23 +47,24 @@ std::size_t Maps::index_of(const TensorView& map) const {
 TensorView Maps::spare(int index, std::int64_t h, std::int64_t w, std::int64_t c) {
   const Tensor& buffer = buffers_[(index_of(current_) + 1 + std::size_t(index)) % buffers_.size()];
   if (h * w * c > buffer.shape()[0]) throw InternalError("autoencoder: a map is larger than was planned");
-  return {buffer.as<void>(), buffer.dtype(), {h, w, c}};
+  return {buffer.as<void>(), buffer.dtype(), {h, w, c}, buffer.view().device};
 }
 
 TensorView Maps::overwrite(std::int64_t h, std::int64_t w, std::int64_t c) { return spare(2, h, w, c); }
 
 void Maps::advance(const TensorView& map) { current_ = map; }
 
-Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config) {
+Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, DType map_dtype) : map_dtype_(map_dtype) {
   const int groups = config.norm_groups;
   if (spec.quant_conv) quant_conv_ = load_conv(ctx, store, *spec.quant_conv);
   conv_in_ = load_conv(ctx, store, spec.conv_in);
   for (const ResnetSpec& resnet : spec.middle) middle_.push_back(load_resnet(ctx, store, resnet, groups));
   if (spec.attention) {
     MidAttention attention;
-    attention.norm = load_norm(store, spec.attention->norm, groups, false);
-    attention.qkv = nn::Linear(ctx, store, {{spec.attention->to_q}, {spec.attention->to_k}, {spec.attention->to_v}}, true, {});
-    attention.out = nn::Linear(ctx, store, {{spec.attention->to_out}}, true, {});
+    attention.norm = load_norm(ctx, store, spec.attention->norm, groups, false);
+    const NumberFormat format = ctx.device.is_cpu() ? NumberFormat{} : NumberFormat{map_dtype};
+    attention.qkv = nn::Linear(ctx, store, {{spec.attention->to_q}, {spec.attention->to_k}, {spec.attention->to_v}}, true, format);
+    attention.out = nn::Linear(ctx, store, {{spec.attention->to_out}}, true, format);
     attention.channels = spec.attention->channels;
     mapped_bytes_ += attention.qkv.mapped_bytes() + attention.out.mapped_bytes();
     attention_ = std::move(attention);
@@ -73,7 +75,7 @@ Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& 
     if (from.resample) stage.resample = load_conv(ctx, store, *from.resample);
     stages_.push_back(std::move(stage));
   }
-  norm_out_ = load_norm(store, spec.norm_out, groups, true);
+  norm_out_ = load_norm(ctx, store, spec.norm_out, groups, true);
   conv_out_ = load_conv(ctx, store, spec.conv_out);
 }
 
@@ -83,10 +85,10 @@ ConvWeights Network::load_conv(ExecContext& ctx, const WeightStore& store, const
   const Shape channels_last{spec.out, spec.kernel, spec.kernel, spec.in};
   ConvWeights conv;
   conv.name = spec.module;
-  conv.bias = store.get(spec.module + ".bias");
+  conv.bias = nn::place(ctx, store.get(spec.module + ".bias"), owned_, name);
   mapped_bytes_ += std::int64_t(conv.bias->bytes());
   if (spec.kernel == 1) {  // both orders are the same
-    conv.weight = stored.reshaped(channels_last);
+    conv.weight = nn::place_as(ctx, stored.reshaped(channels_last), map_dtype_, owned_, name);
     mapped_bytes_ += std::int64_t(stored.bytes());
     return conv;
   }
@@ -98,22 +100,27 @@ ConvWeights Network::load_conv(ExecContext& ctx, const WeightStore& store, const
   }
   store.release(name);
   owned_bytes_ += std::int64_t(packed.bytes());
+  if (!ctx.device.is_cpu()) {
+    conv.weight = nn::place_as(ctx, packed, map_dtype_, owned_, name);
+    return conv;
+  }
   conv.weight = packed;
   owned_.push_back(std::move(packed));
   return conv;
 }
 
-GroupNormArgs Network::load_norm(const WeightStore& store, const std::string& module, int groups, bool silu) {
-  const GroupNormArgs args{.weight = store.get(module + ".weight"), .bias = store.get(module + ".bias"), .groups = groups, .eps = kGroupNormEps, .silu = silu};
+GroupNormArgs Network::load_norm(ExecContext& ctx, const WeightStore& store, const std::string& module, int groups, bool silu) {
+  const auto vector = [&](std::string_view name) { return nn::place(ctx, store.get(module + std::string(name)), owned_, module); };
+  const GroupNormArgs args{.weight = vector(".weight"), .bias = vector(".bias"), .groups = groups, .eps = kGroupNormEps, .silu = silu};
   mapped_bytes_ += std::int64_t(args.weight.bytes() + args.bias.bytes());
   return args;
 }
 
 Network::Resnet Network::load_resnet(ExecContext& ctx, const WeightStore& store, const ResnetSpec& spec, int groups) {
   Resnet resnet;
-  resnet.norm1 = load_norm(store, spec.module + ".norm1", groups, true);
+  resnet.norm1 = load_norm(ctx, store, spec.module + ".norm1", groups, true);
   resnet.conv1 = load_conv(ctx, store, {spec.module + ".conv1", spec.in, spec.out});
-  resnet.norm2 = load_norm(store, spec.module + ".norm2", groups, true);
+  resnet.norm2 = load_norm(ctx, store, spec.module + ".norm2", groups, true);
   resnet.conv2 = load_conv(ctx, store, {spec.module + ".conv2", spec.out, spec.out});
   if (!spec.shortcut.empty()) resnet.shortcut = load_conv(ctx, store, {spec.shortcut, spec.in, spec.out, 1});
   return resnet;
@@ -188,13 +195,15 @@ std::int64_t Network::largest_map(std::int64_t h, std::int64_t w, bool grows) co
   return largest;
 }
 
-Tensor Decoder::run(ExecContext& ctx, const TensorView& latent, DType map_dtype) const {
+Tensor Decoder::run(ExecContext& ctx, const TensorView& latent) const {
   const std::int64_t h = latent.shape[0], w = latent.shape[1];
-  Maps maps(map_dtype, largest_map(h, w, true));
-  TensorView z = latent;
+  Maps maps(map_dtype(), largest_map(h, w, true), ctx.device);
+  std::vector<Tensor> moved;
+  const TensorView placed = nn::place(ctx, latent, moved, "latent");
+  TensorView z = placed;
   if (quant_conv_) {
     z = maps.spare(0, h, w, latent.shape[2]);
-    conv2d(ctx, latent, *quant_conv_, conv_args(*quant_conv_), std::nullopt, z);
+    conv2d(ctx, placed, *quant_conv_, conv_args(*quant_conv_), std::nullopt, z);
     maps.advance(z);
   }
   const TensorView first = maps.spare(0, h, w, conv_in_.weight.shape[0]);
@@ -211,13 +220,15 @@ Tensor Decoder::run(ExecContext& ctx, const TensorView& latent, DType map_dtype)
     conv2d(ctx, x, *stage.resample, up, std::nullopt, y);
     maps.advance(y);
   }
-  Tensor image(DType::f32, {maps.current().shape[0], maps.current().shape[1], conv_out_.weight.shape[0]}, {}, "picture");
+  Tensor image(DType::f32, {maps.current().shape[0], maps.current().shape[1], conv_out_.weight.shape[0]}, ctx.device, "picture");
   run_out(ctx, maps, image);
-  return image;
+  if (ctx.device.is_cpu()) return image;
+  return nn::to_cpu(ctx, image, "picture");
 }
 
-Tensor Encoder::run(ExecContext& ctx, const TensorView& image, DType map_dtype) const {
-  Maps maps(map_dtype, largest_map(image.shape[0], image.shape[1], false));
+Tensor Encoder::run(ExecContext& ctx, const TensorView& image) const {
+  if (!ctx.device.is_cpu()) throw Unsupported("vae: the encoder runs on the CPU only in this version; use --device cpu");
+  Maps maps(map_dtype(), largest_map(image.shape[0], image.shape[1], false), ctx.device);
   const TensorView first = maps.spare(0, image.shape[0], image.shape[1], conv_in_.weight.shape[0]);
   conv2d(ctx, image, conv_in_, kSame3x3, std::nullopt, first);
   maps.advance(first);

@@ -16,7 +16,7 @@ namespace octavo::flux2_vae {
 // Own memory, not the scratch arena: at 2048 pixels they are gigabytes that should leave with the picture.
 class Maps {
  public:
-  Maps(DType dtype, std::int64_t largest_elements);
+  Maps(DType dtype, std::int64_t largest_elements, Device device);
 
   const TensorView& current() const { return current_; }
   // The map [h, w, c] in one of the two buffers that `current` does not use, index 0 or 1; or in the buffer of `current` itself.
@@ -35,12 +35,14 @@ class Maps {
 class Network {
  public:
   // Repacks every k x k convolution from OIHW to [Cout, kh, kw, Cin] in its stored dtype and releases the file's pages; the rest stays in the map.
-  Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config);
+  // On a GPU everything is copied there, matrices and filters rounded to `map_dtype`, so that both sides of a product have one type.
+  Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, DType map_dtype);
 
   std::int64_t owned_bytes() const { return owned_bytes_; }
   std::int64_t mapped_bytes() const { return mapped_bytes_; }
 
  protected:
+  DType map_dtype() const { return map_dtype_; }
   struct Resnet {
     GroupNormArgs norm1{}, norm2{};
     ConvWeights conv1{}, conv2{};
@@ -71,11 +73,12 @@ class Network {
 
  private:
   ConvWeights load_conv(ExecContext& ctx, const WeightStore& store, const ConvSpec& spec);
-  GroupNormArgs load_norm(const WeightStore& store, const std::string& module, int groups, bool silu);
+  GroupNormArgs load_norm(ExecContext& ctx, const WeightStore& store, const std::string& module, int groups, bool silu);
   Resnet load_resnet(ExecContext& ctx, const WeightStore& store, const ResnetSpec& spec, int groups);
   void attend(ExecContext& ctx, Maps& maps) const;
 
   std::vector<Tensor> owned_{};
+  DType map_dtype_ = DType::f32;
   std::int64_t owned_bytes_ = 0;
   std::int64_t mapped_bytes_ = 0;
 };
@@ -83,15 +86,15 @@ class Network {
 class Decoder : public Network {
  public:
   using Network::Network;
-  // latent f32 [h, w, latent_channels] -> f32 [h * scale, w * scale, 3]
-  Tensor run(ExecContext& ctx, const TensorView& latent, DType map_dtype) const;
+  // latent f32 [h, w, latent_channels] -> f32 [h * scale, w * scale, 3], both on the CPU
+  Tensor run(ExecContext& ctx, const TensorView& latent) const;
 };
 
 class Encoder : public Network {
  public:
   using Network::Network;
   // image f32 [H, W, 3] -> mean f32 [H / scale, W / scale, latent_channels]
-  Tensor run(ExecContext& ctx, const TensorView& image, DType map_dtype) const;
+  Tensor run(ExecContext& ctx, const TensorView& image) const;
 };
 
 }  // namespace octavo::flux2_vae

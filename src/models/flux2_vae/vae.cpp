@@ -79,7 +79,7 @@ struct Vae::Impl {
     constexpr std::string_view kUnread[] = {"bn.num_batches_tracked"};
     models::check_parameters(ctx, store, specs, kUnread);
     statistics = choose_statistics(ctx, store, config);
-    decoder = std::make_unique<Decoder>(ctx, store, decoder_spec(config, names), config);
+    decoder = std::make_unique<Decoder>(ctx, store, decoder_spec(config, names), config, map_dtype);
   }
 
   void check_tokens(const TensorView& tokens) const {
@@ -150,14 +150,15 @@ Tensor Vae::patchify(const TensorView& latent) const {
 
 Tensor Vae::decode(ExecContext& ctx, const TensorView& latent) const {
   impl_->check_map(latent, "the latent", impl_->config.latent_channels, 1);
-  return impl_->decoder->run(ctx, latent, impl_->map_dtype);
+  return impl_->decoder->run(ctx, latent);
 }
 
 Tensor Vae::encode(ExecContext& ctx, const TensorView& image) const {
   impl_->check_map(image, "the picture", impl_->config.image_channels, impl_->config.scale());
-  std::call_once(impl_->encoder_once,
-                 [&] { impl_->encoder = std::make_unique<Encoder>(ctx, impl_->store, encoder_spec(impl_->config, impl_->names), impl_->config); });
-  return impl_->encoder->run(ctx, image, impl_->map_dtype);
+  std::call_once(impl_->encoder_once, [&] {
+    impl_->encoder = std::make_unique<Encoder>(ctx, impl_->store, encoder_spec(impl_->config, impl_->names), impl_->config, impl_->map_dtype);
+  });
+  return impl_->encoder->run(ctx, image);
 }
 
 std::int64_t Vae::owned_bytes() const { return impl_->decoder->owned_bytes() + (impl_->encoder ? impl_->encoder->owned_bytes() : 0); }

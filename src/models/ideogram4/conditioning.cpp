@@ -7,6 +7,7 @@
 
 #include "base/checked_math.h"
 #include "models/checkpoint.h"
+#include "nn/placement.h"
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/embed/embed.h"
@@ -25,12 +26,12 @@ constexpr std::int64_t kTextRowsPerPanel = 128;  // 53 248 features a row: 27 MB
 
 TensorView SessionState::modulation_row(int layer, int step) const {
   const std::int64_t columns = modulation.shape()[2];
-  return {modulation.as<float>() + (std::int64_t(layer) * steps + step) * columns, DType::f32, {columns}};
+  return {modulation.as<float>() + (std::int64_t(layer) * steps + step) * columns, DType::f32, {columns}, modulation.view().device};
 }
 
 TensorView SessionState::final_scale_row(int step) const {
   const std::int64_t columns = final_scale.shape()[1];
-  return {final_scale.as<float>() + step * columns, DType::f32, {columns}};
+  return {final_scale.as<float>() + step * columns, DType::f32, {columns}, final_scale.view().device};
 }
 
 nn::LoraLinear SessionState::with_lora(const nn::Linear& linear, std::string_view projection) const {
@@ -73,9 +74,9 @@ Conditioning::Conditioning(ExecContext& ctx, const WeightStore& store, const Con
     : store_(store), config_(config), has_text_(has_text) {
   const auto linear = [&](const std::string& module) { return nn::Linear(ctx, store, {{module}}, true, use); };
   if (has_text) {
-    text_norm_ = store.get(names("llm_cond_norm.weight"));
+    text_norm_ = nn::place(ctx, store.get(names("llm_cond_norm.weight")), owned_, "norm of text features");
     text_proj_ = linear(names("llm_cond_proj"));
-    text_proj_.add_to_bias(store.get(names("embed_image_indicator.weight")).row_range(0, 1).reshaped({config.hidden()}));
+    text_proj_.add_to_bias(ctx, store.get(names("embed_image_indicator.weight")).row_range(0, 1).reshaped({config.hidden()}));
   }
   time_in_ = linear(names("t_embedding.mlp_in"));
   time_out_ = linear(names("t_embedding.mlp_out"));
@@ -107,19 +108,21 @@ void Conditioning::modulate(ExecContext& ctx, std::span<const float> times, Sess
   const TensorView sinusoid = nn::scratch_tensor(ctx, DType::f32, {steps, hidden}, "time embedding");
   const TensorView inner = nn::scratch_tensor(ctx, DType::f32, {steps, hidden}, "time embedding");
   const TensorView adaln = nn::scratch_tensor(ctx, DType::f32, {steps, config_.adaln}, "time embedding");
-  for (std::int64_t j = 0; j < steps; ++j) time_sinusoid(times[std::size_t(j)], TensorView(sinusoid.row<float>(j), DType::f32, {hidden}));
+  const Tensor on_host(DType::f32, {steps, hidden}, {}, "time embedding");
+  for (std::int64_t j = 0; j < steps; ++j) time_sinusoid(times[std::size_t(j)], TensorView(on_host.view().row<float>(j), DType::f32, {hidden}));
+  copy_bytes(sinusoid.data, sinusoid.device, on_host.as<void>(), Device{}, on_host.bytes(), ctx.stream);
   const Epilogue with_silu{.activation = Activation::silu, .mod_gate = {}, .residual = {}};
   state.with_lora(time_in_, "t_embedding.mlp_in").forward(ctx, sinusoid, with_silu, inner);
   state.with_lora(time_out_, "t_embedding.mlp_out").forward(ctx, inner, {}, sinusoid);
   state.with_lora(adaln_proj_, "adaln_proj").forward(ctx, sinusoid, with_silu, adaln);
 
-  state.modulation = Tensor(DType::f32, {config_.layers, steps, 4 * hidden}, {}, "modulation of all steps");
+  state.modulation = Tensor(DType::f32, {config_.layers, steps, 4 * hidden}, ctx.device, "modulation of all steps");
   for (int l = 0; l < config_.layers; ++l) {
-    const TensorView rows(state.modulation.as<float>() + l * steps * 4 * hidden, DType::f32, {steps, 4 * hidden});
+    const TensorView rows(state.modulation.as<float>() + l * steps * 4 * hidden, DType::f32, {steps, 4 * hidden}, ctx.device);
     state.with_lora(block_modulation_[std::size_t(l)], l, "adaln_modulation").forward(ctx, adaln, {}, rows);
   }
   silu(ctx, adaln);  // a second time, for the output layer only: spec section 3.2
-  state.final_scale = Tensor(DType::f32, {steps, hidden}, {}, "modulation of all steps");
+  state.final_scale = Tensor(DType::f32, {steps, hidden}, ctx.device, "modulation of all steps");
   state.with_lora(final_modulation_, "final_layer.adaln_modulation").forward(ctx, adaln, {}, state.final_scale);
 }
 
@@ -141,14 +144,19 @@ std::unique_ptr<Session> Conditioning::prepare(ExecContext& ctx, const Precision
   state->image_rows = std::int64_t(grid.height) * grid.width;
   state->steps = int(times.size());
   if (state->text_rows > 0) {
-    state->text = Tensor(precision.residual, {state->text_rows, config_.hidden()}, {}, "text rows");
-    project_text(ctx, *features, *state);
+    state->text = Tensor(precision.residual, {state->text_rows, config_.hidden()}, ctx.device, "text rows");
+    std::vector<Tensor> moved;
+    project_text(ctx, nn::place(ctx, *features, moved, "text features"), *state);
   }
   const Tensor positions = packed_positions(state->text_rows, grid);
   const Shape half{state->rows(), config_.head_dim / 2};
   state->cos = Tensor(DType::f32, half, {}, "RoPE table");
   state->sin = Tensor(DType::f32, half, {}, "RoPE table");
   rope_table(positions, rope_axes(config_.mrope_section, config_.head_dim), config_.rope_theta, config_.head_dim, state->cos, state->sin);
+  if (!ctx.device.is_cpu()) {
+    state->cos = nn::to_device(ctx, state->cos, "RoPE table");
+    state->sin = nn::to_device(ctx, state->sin, "RoPE table");
+  }
 
   std::vector<float> model_times(times.begin(), times.end());
   if (precision.residual == DType::bf16) {

@@ -63,6 +63,7 @@ class Conditioning {
   const WeightStore& store_;
   const Config& config_;
   bool has_text_ = false;
+  std::vector<Tensor> owned_{};
   TensorView text_norm_{};
   nn::Linear text_proj_{};
   nn::Linear time_in_{}, time_out_{}, adaln_proj_{};

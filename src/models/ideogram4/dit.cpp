@@ -11,6 +11,7 @@
 #include "models/ideogram4/params.h"
 #include "nn/linear.h"
 #include "nn/lora.h"
+#include "nn/placement.h"
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/attention/attention.h"
@@ -24,7 +25,8 @@ namespace {
 constexpr float kHeadNormEps = 1e-5f;  // fixed in the reference, not in config.json: spec section 3.1
 constexpr float kFinalNormEps = 1e-6f;
 // MLP rows at a time: the widest activation is then 1024 x 2F (100 MB in float32 for the full model) instead of S x 2F (up to 1.8 GB),
-// and a weight that is converted to float32 on its way is still used 1024 times.
+// and a weight that is converted to float32 on its way is still used 1024 times. A GPU takes all rows at once: its memory holds them, and large products fill
+// it.
 constexpr std::int64_t kMlpRows = 1024;
 
 struct DitBlock {
@@ -87,6 +89,7 @@ struct Dit::Impl {
   std::vector<DitBlock> blocks{};
   std::unique_ptr<Conditioning> conditioning{};
   std::int64_t norm_bytes = 0;
+  std::vector<Tensor> owned{};  // norms, if they are not read from the map
 
   Impl(ExecContext& ctx, const std::filesystem::path& folder, std::string name, const Precision& how)
       : precision(how),
@@ -118,7 +121,7 @@ void Dit::Impl::load(ExecContext& ctx) {
   const nn::LinearUse outside_blocks{as_stored, keep_int8, precision.dequantizes()};
   const TensorView indicator = store.get(names("embed_image_indicator.weight"));
   input_proj = nn::Linear(ctx, store, {{names("input_proj")}}, true, outside_blocks);
-  input_proj.add_to_bias(indicator.row_range(1, 1).reshaped({config.hidden()}));
+  input_proj.add_to_bias(ctx, indicator.row_range(1, 1).reshaped({config.hidden()}));
   output = nn::Linear(ctx, store, {{names("final_layer.linear")}}, true, outside_blocks);
   for (int l = 0; l < config.layers; ++l) {
     models::stop_if_cancelled(ctx, component);
@@ -132,7 +135,7 @@ void Dit::Impl::load_block(ExecContext& ctx, const Names& names, int index) {
   const auto vector = [&](std::string_view name) {
     const TensorView view = store.get(names.layer(index, name));
     norm_bytes += std::int64_t(view.bytes());
-    return view;
+    return nn::place(ctx, view, owned, name);
   };
   DitBlock block{.index = index};
   block.qkv = linear(names.qkv(config, index));
@@ -173,7 +176,7 @@ void Dit::Impl::mlp(ExecContext& ctx, const DitBlock& block, const SessionState&
   const ArenaScope scope(*ctx.scratch);
   const nn::LoraLinear w13 = w13_of(session, block), w2 = session.with_lora(block.w2, block.index, "feed_forward.w2");
   const std::int64_t width = config.intermediate;
-  const std::int64_t panel = ceil_div(rows, ceil_div(rows, kMlpRows));
+  const std::int64_t panel = ctx.device.is_cpu() ? ceil_div(rows, ceil_div(rows, kMlpRows)) : rows;
   const TensorView w13_out = nn::scratch_tensor(ctx, precision.residual, {panel, 2 * width}, "MLP projections");
   const RowOutput hidden = nn::scratch_rows(ctx, w2.input(), precision.residual, panel, width, "MLP hidden rows");
   for (std::int64_t first = 0; first < rows; first += panel) {

@@ -11,6 +11,7 @@
 #include "models/qwen3_vl/params.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
+#include "nn/placement.h"
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/attention/attention.h"
@@ -35,6 +36,7 @@ struct TextEncoder::Impl {
   DType rows_dtype;
   nn::Embedding embedding{};
   std::vector<DecoderLayer> layers{};  // up to the last tap
+  std::vector<Tensor> owned{};         // norms, if they are not read from the map
 
   Impl(const std::filesystem::path& folder, std::vector<int> kept, DType dtype)
       : config(Config::read(folder)), store(folder, "text_encoder"), taps(std::move(kept)), rows_dtype(dtype) {}
@@ -65,7 +67,7 @@ void TextEncoder::Impl::load(ExecContext& ctx, const Precision& precision) {
     models::stop_if_cancelled(ctx, store.component());
     const auto name = [&](std::string_view module) { return fmt::format("{}layers.{}.{}", prefix, l, module); };
     const auto linear = [&](const std::vector<nn::LinearPart>& parts) { return nn::Linear(ctx, store, parts, false, format); };
-    const auto norm = [&](std::string_view module) { return store.get(name(module) + ".weight"); };
+    const auto norm = [&](std::string_view module) { return nn::place(ctx, store.get(name(module) + ".weight"), owned, module); };
     DecoderLayer layer;
     layer.qkv = linear({{name("self_attn.q_proj")}, {name("self_attn.k_proj")}, {name("self_attn.v_proj")}});
     layer.attention_output = linear({{name("self_attn.o_proj")}});
@@ -139,9 +141,11 @@ Tensor TextEncoder::encode(ExecContext& ctx, std::span<const std::int32_t> ids) 
   std::vector<float> positions(ids.size());
   std::iota(positions.begin(), positions.end(), 0.0f);
   const std::vector<int> axis_of(std::size_t(m.config.head_dim / 2), 0);
-  const TensorView cos = nn::scratch_tensor(ctx, DType::f32, {rows, m.config.head_dim / 2}, "RoPE table");
-  const TensorView sin = nn::scratch_tensor(ctx, DType::f32, {rows, m.config.head_dim / 2}, "RoPE table");
-  rope_table(TensorView(positions.data(), DType::f32, {rows, 1}), axis_of, m.config.rope_theta, m.config.head_dim, cos, sin);
+  const Tensor host_cos(DType::f32, {rows, m.config.head_dim / 2}, {}, "RoPE table"), host_sin(DType::f32, host_cos.shape(), {}, "RoPE table");
+  rope_table(TensorView(positions.data(), DType::f32, {rows, 1}), axis_of, m.config.rope_theta, m.config.head_dim, host_cos, host_sin);
+  std::vector<Tensor> moved;
+  const TensorView cos = nn::place(ctx, host_cos, moved, "RoPE table");
+  const TensorView sin = nn::place(ctx, host_sin, moved, "RoPE table");
 
   Tensor features(DType::f32, {rows, hidden * taps}, {}, "text features");
   const TensorView h = nn::scratch_tensor(ctx, m.rows_dtype, {rows, hidden}, "residual stream");
@@ -151,9 +155,11 @@ Tensor TextEncoder::encode(ExecContext& ctx, std::span<const std::int32_t> ids) 
     models::stop_if_cancelled(ctx, m.store.component());
     m.run_layer(ctx, m.layers[l], h, cos, sin);
     if (m.taps[std::size_t(tap)] != int(l)) continue;
+    const Tensor from_gpu = ctx.device.is_cpu() ? Tensor() : nn::to_cpu(ctx, h, "text features");
+    const TensorView tapped = ctx.device.is_cpu() ? h : from_gpu.view();
     ctx.pool->for_each(rows, [&](std::int64_t row) {
       std::vector<float> values(static_cast<std::size_t>(hidden));
-      load_as_float(h.row_bytes(row), h.dtype, hidden, values.data());
+      load_as_float(tapped.row_bytes(row), tapped.dtype, hidden, values.data());
       float* out = features.as<float>() + row * hidden * taps + tap;
       for (std::int64_t unit = 0; unit < hidden; ++unit) out[unit * taps] = values[std::size_t(unit)];
     });

@@ -105,11 +105,11 @@ TEST_F(LinearTest, a_constant_row_may_ride_in_the_bias) {
   Linear with(cpu, weights, {{"a"}}, true, {});
   const Linear without(cpu, weights, {{"a"}}, true, {});
   const Tensor row = golden::random_rows({5}, 4);
-  with.add_to_bias(row);
+  with.add_to_bias(cpu, row);
   const Tensor a = run(with, precision::f32), b = run(without, precision::f32);
   for (int i = 0; i < 45; ++i) EXPECT_NEAR(a.as<float>()[i], b.as<float>()[i] + row.as<float>()[i % 5], 1e-6);
   Linear two(cpu, weights, {{"a"}, {"b"}}, true, {});
-  EXPECT_THROW(two.add_to_bias(row), InternalError);
+  EXPECT_THROW(two.add_to_bias(cpu, row), InternalError);
 }
 
 TEST_F(LinearTest, formats_that_are_not_built_say_so) {
