@@ -5,6 +5,7 @@ vae        a better autoencoder
 denoiser   text encoder and both denoisers, part one
 finish     the same with falling rates; scores, model card
 unpack     a model folder from the archives that a stage left
+score      a model folder's scores, round trip and pictures
 golden     what this model draws in float32 with torch: the reference pictures of the engine's tests
 bake       glyphs.npz from a font
 self-test  what can be checked without a GPU
@@ -18,6 +19,7 @@ import sys
 import tarfile
 import time
 
+BEGAN = time.time()  # a stage's seconds count from here: importing torch takes some of them
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LARGEST_ARCHIVE = 15 << 20
@@ -59,13 +61,13 @@ class Run:
         import data
         import network
         import text
-        from stepping import BEGAN, Log
+        from stepping import Log
 
         self.options, self.stage, self.finishing, self.size = options, stage, stage == "finish", amounts(options.smoke)
         self.out, self.weights, self.work = options.out, options.weights, options.work
         self.out.mkdir(parents=True, exist_ok=True)
         self.work.mkdir(parents=True, exist_ok=True)
-        self.log, self.began = Log(self.out / f"{stage}.log"), BEGAN
+        self.log, self.began = Log(self.out / f"{stage}.log", BEGAN), BEGAN
         self.until = options.seconds - options.reserve
         self.to_tokens = network.to_tokens
 
@@ -195,7 +197,21 @@ def train(options):
     if run.finishing:  # what was written above is complete; only the scores are missing
         import evaluation
         run.record.pop()
-        run.write({**facts, **evaluation.measure(run)})
+        run.write({**facts, **evaluation.measure(run.weights, run.device, run.out, run.log, run.size.evaluation, most_steps=run.size.most_steps)})
+
+
+def score(options):
+    import torch
+
+    import checkpoints
+    import evaluation
+    from stepping import Log
+
+    options.out.mkdir(parents=True, exist_ok=True)
+    log, device = Log(options.out / "score.log", BEGAN), torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    vae = checkpoints.load_model(options.model, device)[0]["vae"]
+    evaluation.measure_round_trip(vae, device, options.out, log, options.count)
+    evaluation.measure(options.model, device, options.out, log, options.count, tuple(options.steps))
 
 
 def golden(options):
@@ -240,6 +256,12 @@ def main():
     command.add_argument("archives", type=pathlib.Path)
     command.add_argument("folder", type=pathlib.Path)
     command.set_defaults(action=unpack)
+    command = commands.add_parser("score")
+    command.add_argument("--model", type=pathlib.Path, default=ROOT / "models" / "demo")
+    command.add_argument("--count", type=int, default=128, help="scenes of 256x256 in each set; half as many of each oblong canvas (default 128)")
+    command.add_argument("--steps", type=int, nargs="+", default=[20, 12])
+    command.add_argument("--out", type=pathlib.Path, required=True)
+    command.set_defaults(action=score)
     command = commands.add_parser("golden")
     command.add_argument("--model", type=pathlib.Path, default=ROOT / "models" / "demo")
     command.add_argument("--settings", type=pathlib.Path, default=ROOT / "tests" / "golden" / "data" / "demo" / "demo-expected.json")

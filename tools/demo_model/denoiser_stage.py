@@ -155,7 +155,7 @@ def train(run):
         progress.add((errors[: batches.sentences].mean(), errors[batches.sentences :].mean(), free_error))
 
     recorded = Recorded(step, device, log, warm_ups=11)
-    budget, number = Budget(run.until), first
+    budget, number = Budget(run.began + run.until), first
     while (used := budget.used()) < 1:
         share = min(1, (number + 1) / WARM_UP)
         if run.finishing:

@@ -1,14 +1,18 @@
 """Scores, contact sheets and the model card."""
 import json
+import math
 import multiprocessing
 import os
 import random
 import tarfile
+import tempfile
 
 import numpy
+import torch
 
 import captions
 import checkpoints
+import painting
 import sampling
 import scenes
 import scoring
@@ -51,28 +55,52 @@ def sheet(pictures, path, columns):
     Image.fromarray(board).save(path, optimize=True)
 
 
-def measure(run):
-    """Of the exported model: scores at 20 and 12 steps, trained-on and held-out combinations, over the three canvases; and the sheets to look at."""
-    networks, _, tokenizer = checkpoints.load_model(run.weights, run.device)
-    sampler = sampling.Sampler(networks, tokenizer, run.device)
-    result, sheets = {}, run.work / "sheets"
-    sheets.mkdir(exist_ok=True)
+def asked_scenes(count, held):
+    """canvas -> scenes; half as many of the oblong canvases."""
+    return {canvas: scenes.evaluation_scenes(count if canvas == scenes.CANVASES[0] else -(-count // 2), 11 + held, held, canvas) for canvas in scenes.CANVASES}
+
+
+def measure(folder, device, out, log, count, steps_list=(20, 12), most_steps=20):
+    """Scores of a model folder at some numbers of steps, trained-on and held-out combinations, over the three canvases; and sheets to look at."""
+    networks, _, tokenizer = checkpoints.load_model(folder, device)
+    sampler, result = sampling.Sampler(networks, tokenizer, device), {}
+    with tempfile.TemporaryDirectory() as sheets:
+        for held, name in ((False, "in"), (True, "held_out")):
+            for steps in steps_list:
+                pairs = []
+                for canvas, asked in asked_scenes(count, held).items():
+                    prompts = captions.evaluation_captions(asked, random.Random(5))
+                    pictures = sampler.draw(prompts, canvas, 2 + held, steps=min(steps, most_steps))
+                    pairs += list(zip(asked, pictures))
+                    if steps == steps_list[-1]:
+                        sheet(pictures[:32], f"{sheets}/{name}_{canvas[0]}x{canvas[1]}.png", 8)
+                result[f"{name}_{steps}"] = score(pairs)
+                log(f"{name}, {steps} steps:", result[f"{name}_{steps}"])
+        with tarfile.open(out / "sheets.tar", "w") as archive:  # the GPU machine sends at most 8 files
+            archive.add(sheets, "sheets")
+    sheet(sampler.draw(BY_EYE, scenes.CANVASES[0], 7, steps=min(12, most_steps)), out / "by_eye.png", 4)
+    return result
+
+
+@torch.no_grad()
+def measure_round_trip(vae, device, out, log, count):
+    """PSNR over pictures that were not trained on, and how many scenes survive encoding and decoding."""
+    result, ratios = {}, []
     for held, name in ((False, "in"), (True, "held_out")):
-        for steps in (20, 12):
-            pairs = []
-            for canvas in scenes.CANVASES:
-                count = run.size.evaluation if canvas == scenes.CANVASES[0] else run.size.evaluation // 2
-                asked = scenes.evaluation_scenes(count, 11 + held, held, canvas)
-                prompts = captions.evaluation_captions(asked, random.Random(5))
-                pictures = sampler.draw(prompts, canvas, 2 + held, steps=min(steps, run.size.most_steps))
-                pairs += list(zip(asked, pictures))
-                if steps == 12:
-                    sheet(pictures[:32], sheets / f"{name}_{canvas[0]}x{canvas[1]}.png", 8)
-            result[f"{name}_{steps}"] = score(pairs)
-            run.log(f"{name}, {steps} steps:", result[f"{name}_{steps}"])
-    with tarfile.open(run.out / "sheets.tar", "w") as archive:  # the GPU machine sends at most 8 files
-        archive.add(sheets, "sheets")
-    sheet(sampler.draw(BY_EYE, scenes.CANVASES[0], 7, steps=min(12, run.size.most_steps)), run.out / "by_eye.png", 4)
+        scored = []
+        for canvas, asked in asked_scenes(count, held).items():
+            mixed = [scenes.random_scene(random.Random(90_000 + i), canvas) for i in range(len(asked))]
+            truth = painting.Painter(canvas, torch, device)(scenes.pack(asked + mixed)) * 2 - 1
+            decoded = torch.cat([vae.decode(vae.encode(part)[0]).float() for part in truth.split(32)]).clamp(-1, 1)
+            ratios += [10 * math.log10(4 / max(value, 1e-12)) for value in (decoded - truth).square().flatten(1).mean(1).tolist()]
+            scored += list(zip(asked, painting.to_bytes((decoded[: len(asked)].cpu().numpy() + 1) / 2)))
+            if canvas == scenes.CANVASES[0]:
+                pairs = torch.stack([truth[:8], decoded[:8]], 1).flatten(0, 1)
+                sheet(painting.to_bytes((pairs.cpu().numpy() + 1) / 2), out / f"round_trip_{name}.png", 8)
+        result[name] = score(scored)
+        log("round trip,", name + ":", result[name])
+    result["psnr_mean"], result["psnr_least"] = round(sum(ratios) / len(ratios), 2), round(min(ratios), 2)
+    log(f"round trip: {result['psnr_mean']} dB mean, {result['psnr_least']} dB least of {len(ratios)} pictures")
     return result
 
 

@@ -4,25 +4,23 @@ import time
 
 import torch
 
-BEGAN = time.time()
-
 
 class Log:
-    def __init__(self, path):
-        self.file = open(path, "a", encoding="utf-8")
+    def __init__(self, path, began):
+        self.file, self.began = open(path, "a", encoding="utf-8"), began
 
     def __call__(self, *words):
-        line = f"[{time.time() - BEGAN:6.1f} s] " + " ".join(word if isinstance(word, str) else json.dumps(word) for word in words)
+        line = f"[{time.time() - self.began:6.1f} s] " + " ".join(word if isinstance(word, str) else json.dumps(word) for word in words)
         print(line, flush=True)
         self.file.write(line + "\n")
         self.file.flush()
 
 
 class Budget:
-    """Share 0..1 of the time from its making to `until` seconds after the process began."""
+    """Share 0..1 of the time from its making to `end` (as time.time() counts)."""
 
-    def __init__(self, until):
-        self.begin, self.end = time.time(), BEGAN + until
+    def __init__(self, end):
+        self.begin, self.end = time.time(), end
 
     def used(self):
         return min(1.0, (time.time() - self.begin) / max(self.end - self.begin, 1e-3))

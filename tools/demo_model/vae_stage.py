@@ -1,14 +1,11 @@
 """First command: a better autoencoder. The recipe is in train(); the stage ends by its clock, not by a step count."""
 import math
-import random
 
-import numpy
 import torch
 from torch.nn import functional as F
 
 import data
 import evaluation
-import painting
 import scenes
 from optimisers import Adam, Average
 from stepping import Budget, Progress, Recorded, synchronise
@@ -98,7 +95,7 @@ def train(run):
     wholes = {canvas: step_on(lambda canvas=canvas: whole(pool[canvas], size.whole_batch)) for canvas in scenes.CANVASES}
     turn = [square, others[0], square, others[1]]
 
-    budget, step = Budget(run.until), 0
+    budget, step = Budget(run.began + run.until), 0
     while (used := budget.used()) < 1:
         rate.fill_(PEAK_RATE * min(1, (step + 1) / 150) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * used))) * optimiser.correction(step))
         average.prepare(step)
@@ -109,7 +106,7 @@ def train(run):
     average.exchange()
     log(f"autoencoder: {step} steps")
     settle(run, pool)
-    return {"steps": step, **measure(run)}
+    return {"steps": step, **evaluation.measure_round_trip(vae, device, run.out, log, size.evaluation)}
 
 
 @torch.no_grad()
@@ -126,27 +123,3 @@ def settle(run, pool):
     vae.bn.running_mean.copy_(total / count)
     vae.bn.running_var.copy_(square / count - (total / count) ** 2)
     run.round()
-
-
-@torch.no_grad()
-def measure(run):
-    """PSNR over pictures that were not trained on, and how many scenes survive the round trip."""
-    result, ratios = {}, []
-    for held, name in ((False, "in"), (True, "held_out")):
-        scored = []
-        for canvas in scenes.CANVASES:
-            count = run.size.evaluation if canvas == scenes.CANVASES[0] else run.size.evaluation // 2
-            asked = scenes.evaluation_scenes(count, 11 + held, held, canvas)
-            mixed = [scenes.random_scene(random.Random(90_000 + i), canvas) for i in range(count)]
-            truth = run.canvases.paint(canvas, scenes.pack(asked + mixed)) * 2 - 1
-            decoded = torch.cat([run.networks["vae"].decode(run.networks["vae"].encode(part)[0]).float() for part in truth.split(32)]).clamp(-1, 1)
-            ratios += [10 * math.log10(4 / max(value, 1e-12)) for value in (decoded - truth).square().flatten(1).mean(1).tolist()]
-            scored += list(zip(asked, painting.to_bytes((decoded[:count].cpu().numpy() + 1) / 2)))
-            if canvas == scenes.CANVASES[0]:
-                pairs = torch.stack([truth[:8], decoded[:8]], 1).flatten(0, 1)
-                evaluation.sheet(painting.to_bytes((pairs.cpu().numpy() + 1) / 2), run.out / f"round_trip_{name}.png", 8)
-        result[name] = evaluation.score(scored)
-        run.log("round trip,", name + ":", result[name])
-    result["psnr_mean"], result["psnr_least"] = round(numpy.mean(ratios), 2), round(min(ratios), 2)
-    run.log(f"round trip: {result['psnr_mean']} dB mean, {result['psnr_least']} dB least of {len(ratios)} pictures")
-    return result
