@@ -146,6 +146,8 @@ def load_into(networks, folder, sizes):
                 continue
             if name == "vae" and key.endswith("quant_conv.weight"):  # new channels pass straight through
                 state[key].copy_(torch.eye(state[key].shape[0])[..., None, None])
+            if key == "encoder.conv_out.bias":  # new channels begin certain, else their noise would drown the picture
+                state[key][b:] = -6
             first, *second = axes[key]
             first = torch.arange(value.shape[0]) if first is None else first
             if key in ("quant_conv.weight", "post_quant_conv.weight"):
