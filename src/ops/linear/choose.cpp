@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "base/checked_math.h"
 #include "ops/linear/catalog.h"
@@ -26,6 +27,13 @@ SmRates rates_of(int sm) {
   return {1024, 0, 512, 22};
 }
 
+// Share of the wgmma rate that a tile reaches while it multiplies: a narrow tile waits for its operands, 192 columns leave the epilogue of one warpgroup
+// beside the products of the other. Measured on the H200 (bench/results/2026-11-30-h200-run/bench_linear.json).
+double wgmma_share(const GemmConfig& c) {
+  if (c.tile_m < 128) return 0.58;
+  return c.pingpong && c.tile_n == 192 ? 0.86 : 0.81;
+}
+
 constexpr double kSharedBytesPerClock = 128;
 constexpr double kLaunchSeconds = 2.5e-6;
 constexpr double kTileClocks = 900;         // first bytes to arrive, where nothing hides it
@@ -33,6 +41,14 @@ constexpr double kStoreBytesPerClock = 32;  // an epilogue, conversions included
 constexpr double kSharedSlack = 1.1;        // shared memory is not used evenly over time
 constexpr double kTwoStages = 1.12;         // a copy has one slice of time to arrive: measured on the H200
 constexpr double kOverlapLoss = 0.25;       // of the shorter of work and memory traffic
+
+// Units that work at once: the slowest decides, and one that is nearly as slow makes it stall now and then. With the exponent 4, two equal ones cost 19 %
+// more than one. On an A6000 large tiles beat small ones by up to half although L2 just keeps up with both (kernels.md, source of section 0.6).
+double together_clocks(std::initializer_list<double> units) {
+  double sum = 0;
+  for (const double clocks : units) sum += std::pow(clocks, 4);
+  return std::pow(sum, 0.25);
+}
 
 double memory_bytes_per_second(const DeviceCaps& caps) {
   const double sheet = 2.0 * double(caps.memory_clock_khz) * 1e3 * double(caps.memory_bus_bits) / 8;
@@ -58,7 +74,7 @@ double estimate_gemm_seconds(const GemmKernel& kernel, const GemmProblem& proble
 
   const bool is_wgmma = kernel.family == "wgmma_sm90";
   const bool is_generic = kernel.family == "generic";
-  double macs = is_generic ? rates.dp4a_macs * 0.2 : is_wgmma ? rates.wgmma_macs * 0.8 : rates.mma_macs * 0.88;
+  double macs = is_generic ? rates.dp4a_macs * 0.2 : is_wgmma ? rates.wgmma_macs * wgmma_share(c) : rates.mma_macs * 0.88;
   if (kernel.family == "mma_sm75" && caps.sm >= 80) macs *= 0.4;  // small products are slow on later tensor cores
   // One CTA alone feeds the tensor cores only with enough warps; two per scheduler are enough (wgmma: its own asynchronous queue).
   const int warps = c.warps_m * c.warps_n * c.warps_k;
@@ -70,8 +86,8 @@ double estimate_gemm_seconds(const GemmKernel& kernel, const GemmProblem& proble
   // Every warp reads its own fragments; a copied row of 64 bytes takes a write cycle of 128 (measured: 21 % excess wavefronts).
   const double fragment_bytes = is_wgmma ? 0 : steps * (double(c.tile_m) * c.warps_n + double(c.tile_n) * c.warps_m);
   const double written_bytes = slice_bytes * (!is_wgmma && c.tile_k == 64 ? 2 : 1);
-  double per_tile = std::max({tile_macs / macs, kSharedSlack * (fragment_bytes + written_bytes) / kSharedBytesPerClock,
-                              slice_bytes / (rates.l2_bytes * std::max(1, c.cluster_m * c.cluster_n))});
+  double per_tile = together_clocks({tile_macs / macs, kSharedSlack * (fragment_bytes + written_bytes) / kSharedBytesPerClock,
+                                     slice_bytes / (rates.l2_bytes * std::max(1, c.cluster_m * c.cluster_n))});
   if (!is_wgmma && c.stages == 2 && caps.sm >= 80) per_tile *= kTwoStages;
   const double store = double(c.tile_m) * c.tile_n * double(bytes_of(problem.out)) / kStoreBytesPerClock;
   const bool hidden = c.ctas_per_sm > 1 || c.pingpong;  // a neighbour multiplies meanwhile
