@@ -23,7 +23,7 @@ class LoraLinear {
   LoraLinear(const Linear& base, std::span<const LoraTerm> terms) : base_(base), terms_(terms) {}
 
   // y = act( x Wᵀ + bias + terms ). Without terms it is base.forward. With terms x must be floats, and the epilogue may hold an activation alone, then
-  // with y f32.
+  // with y f32; that is the op silu instead of the epilogue, so a few last bits differ from the base's.
   void forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilogue, const TensorView& y) const;
   // What forward wants to read: with terms floats, of which the base makes the same codes that a producer would have written.
   RowFormat input() const { return terms_.empty() ? base_.input() : RowFormat{}; }
