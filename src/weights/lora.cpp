@@ -19,8 +19,11 @@ struct Ending {
   std::string_view text{};
   LoraPart part{};
 };
+// PEFT may leave the adapter's name, "default", in.
 constexpr Ending kEndings[] = {{".lora_A.weight", LoraPart::down},
                                {".lora_B.weight", LoraPart::up},
+                               {".lora_A.default.weight", LoraPart::down},
+                               {".lora_B.default.weight", LoraPart::up},
                                {".lora_down.weight", LoraPart::down},
                                {".lora_up.weight", LoraPart::up},
                                {".alpha", LoraPart::alpha}};

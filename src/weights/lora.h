@@ -26,9 +26,10 @@ struct LoraPair {
 
 class LoraFile {
  public:
-  // Pairs are "<module>.lora_A.weight" and ".lora_B.weight", or ".lora_down.weight" and ".lora_up.weight", with or without "<module>.alpha". Every
-  // number is looked at once. Throws as SafetensorsFile does; InvalidArgument if no pair is in the file; DataError if half of a pair is missing, shapes
-  // do not meet or a number is not finite (with the tensor's name); Unsupported for DoRA, LoHa, LoKr, LoCon and for dtypes that are not plain floats.
+  // Pairs are "<module>.lora_A.weight" and ".lora_B.weight" (or ".lora_A.default.weight", ...), or ".lora_down.weight" and ".lora_up.weight", with or without
+  // "<module>.alpha". Every number is looked at once. Throws as SafetensorsFile does; InvalidArgument if no pair is in the file; DataError if half of a pair is
+  // missing, shapes do not meet or a number is not finite (with the tensor's name); Unsupported for DoRA, LoHa, LoKr, LoCon and for dtypes that are not plain
+  // floats.
   explicit LoraFile(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return file_.path(); }

@@ -36,6 +36,16 @@ class LoraFileTest : public ::testing::Test {
   }
 };
 
+TEST_F(LoraFileTest, the_name_of_peft_adapters_may_be_left_in) {
+  LoraBuilder builder;
+  builder.add_pair("m", 5, 7, 3, 1, DType::f32, {".lora_A.default.weight", ".lora_B.default.weight"});
+  builder.write(path);
+  const LoraFile file(path);
+  ASSERT_EQ(file.pairs().size(), 1u);
+  EXPECT_EQ(file.pairs()[0].module, "m");
+  EXPECT_EQ(file.pairs()[0].up.shape, Shape({5, 3}));
+}
+
 TEST_F(LoraFileTest, both_spellings_of_a_pair) {
   LoraBuilder builder;
   builder.add_pair("a.first", 5, 7, 3, 1, DType::bf16, golden::kPeft);
