@@ -52,6 +52,17 @@ TEST(Metadata, a_slice_of_given_noise_is_repeated_by_the_whole_batch) {
   EXPECT_EQ(json.at("seed"), 41);
 }
 
+TEST(Metadata, every_lora_is_an_option_of_its_own_with_its_strength) {
+  Request request = resolved();
+  EXPECT_FALSE(parse_json(request_json(request, {}, 0), "test").contains("lora"));
+  request.loras = {{"a b.safetensors", 0.1}, {"c.safetensors"}};
+  const std::string text = request_json(request, {}, 0);
+  EXPECT_EQ(parse_json(text, "test").at("lora").dump(), R"(["a b.safetensors:0.1","c.safetensors:1"])");
+  EXPECT_THAT(command_from_request_json(text), HasSubstr(" --lora 'a b.safetensors:0.1' --lora c.safetensors:1 "));
+  EXPECT_THAT(command_from_request_json(R"({"lora":["x; rm -rf ~", ["y"], {"z": 1}]})"),  // from anybody
+              testing::StrEq(R"(octavo generate --lora 'x; rm -rf ~' --lora '"y"' --lora '{"z":1}')"));
+}
+
 TEST(Metadata, constant_guidance_is_one_value) {
   Request request = resolved();
   request.guidance = {2.5f, 2.5f, 2.5f};
