@@ -1,10 +1,12 @@
 // What one denoising step costs on this CPU, in time and in memory: both branches of a random mid-size model and of the tiny golden ones.
-//   bench_cpu_forward [--threads N] [--rounds N] [--models mid,tiny-hd64,tiny-hd256] [--json FILE]
+//   bench_cpu_forward [--threads N] [--rounds N] [--models mid,tiny-hd64,tiny-hd256] [--precisions f32,w8a8,...] [--lora-rank R] [--json FILE]
 //
 // step      one forward of the conditional and one of the unconditional branch, median and p10-p90 of the rounds.
 // share     time of bare cblas_sgemm calls (OpenBLAS, same thread count, float32) of the same shapes / time of the step, rounds interleaved.
 //           Once by the clock on the wall, once by processor time, which other work on a shared machine disturbs less.
 //           Attention, norms and conversions count against us; the yardstick's weights stay in cache, ours do not.
+// lora      with --lora-rank: what a step costs with a LoRA of that rank on every projection inside the conditional denoiser's blocks (what trainers
+//           target), on the same weights; its rounds alternate with those without.
 // memory    every row is a process of its own: VmHWM after loading, preparing and stepping, less what the process had at its start,
 //           against 1.2 x weights in use + activations (scratch, session, latents).
 #include <fmt/format.h>
@@ -15,13 +17,16 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "cpu/isa.h"
+#include "golden/lora_files.h"
 #include "golden/random_model.h"
 #include "models/ideogram4/conditioning.h"
 #include "models/ideogram4/dit.h"
@@ -140,8 +145,19 @@ class Yardstick {
   double flops_ = 0;
 };
 
+// Of rank `rank`, in bf16 as trainers write it, with q, k and v apart.
+LoraFile write_lora(const std::vector<LoraTarget>& targets, std::int64_t rank, const fs::path& file) {
+  golden::LoraBuilder builder;
+  std::uint32_t seed = 10;
+  for (const LoraTarget& target : targets) {
+    const bool is_block = target.module.find("attention.to_") != std::string::npos || target.module.find("feed_forward.") != std::string::npos;
+    if (is_block) builder.add_pair("transformer." + target.module, target.rows, target.columns, rank, seed += 2, DType::bf16);
+  }
+  return LoraFile(builder.write(file));
+}
+
 // One row of the table, in this process.
-json measure(const Model& model, const Precision& precision, int threads, int rounds) {
+json measure(const Model& model, const Precision& precision, int threads, int rounds, int lora_rank) {
   const double start_mib = status_mib("VmRSS");
   ThreadPool pool(threads);
   Arena scratch{Device{}};
@@ -164,12 +180,13 @@ json measure(const Model& model, const Precision& precision, int threads, int ro
   const auto session_cond = cond.prepare(ctx, model.grid_h, model.grid_w, features.view(), times);
   const auto session_uncond = uncond.prepare(ctx, model.grid_h, model.grid_w, std::nullopt, times);
   const double prepare_seconds = prepare_watch.seconds();
-  const auto step = [&](int index) {
+  const auto step_of = [&](const ideogram4::Session& session, int index) {
     const Stopwatch watch;
-    cond.forward(ctx, *session_cond, index % kSteps, latents, velocity_cond);
+    cond.forward(ctx, session, index % kSteps, latents, velocity_cond);
     uncond.forward(ctx, *session_uncond, index % kSteps, latents, velocity_uncond);
     return watch.seconds();
   };
+  const auto step = [&](int index) { return step_of(*session_cond, index); };
   for (int warm_up = 0; warm_up < 2; ++warm_up) step(warm_up);
   const double peak_mib = status_mib("VmHWM") - start_mib;
 
@@ -179,13 +196,29 @@ json measure(const Model& model, const Precision& precision, int threads, int ro
   Yardstick yardstick(gemms, threads);
   yardstick.run();
   std::vector<double> steps, products, step_cpu, product_cpu;
+  const golden::TemporaryFolder lora_folder;
+  std::optional<LoraFile> lora_file;
+  LoraFit lora;
+  std::unique_ptr<ideogram4::Session> session_lora;
+  std::vector<double> lora_steps, lora_cpu;
+  if (lora_rank > 0) {
+    const std::vector<LoraTarget> targets = ideogram4::lora_targets(cond.config(), true);
+    lora_file.emplace(write_lora(targets, lora_rank, lora_folder.path() / "lora.safetensors"));
+    lora = fit_lora(*lora_file, 1, targets, {});
+    session_lora = cond.prepare(ctx, model.grid_h, model.grid_w, features.view(), times, &lora.conditional);
+    step_of(*session_lora, 0);
+  }
   for (int round = 0; round < rounds; ++round) {
     const double start = processor_seconds();
     products.push_back(yardstick.run());
     const double middle = processor_seconds();
     steps.push_back(step(round));
     product_cpu.push_back(middle - start);
-    step_cpu.push_back(processor_seconds() - middle);
+    const double end = processor_seconds();
+    step_cpu.push_back(end - middle);
+    if (!session_lora) continue;
+    lora_steps.push_back(step_of(*session_lora, round));
+    lora_cpu.push_back(processor_seconds() - end);
   }
 
   const auto session_bytes = [](const ideogram4::Session& session) {
@@ -196,31 +229,39 @@ json measure(const Model& model, const Precision& precision, int threads, int ro
   const double weights_mib = double(cond.owned_bytes() + cond.mapped_bytes() + uncond.owned_bytes() + uncond.mapped_bytes()) / kMib;
   const double activations_mib =
       double(scratch.peak_bytes() + session_bytes(*session_cond) + session_bytes(*session_uncond) + features.bytes() + 3 * latents.bytes()) / kMib;
-  return {{"model", model.name},
-          {"precision", std::string(precision.name)},
-          {"image_tokens", image_rows},
-          {"text_tokens", model.text_rows},
-          {"step_s", percentile(steps, 0.5)},
-          {"step_p10_s", percentile(steps, 0.1)},
-          {"step_p90_s", percentile(steps, 0.9)},
-          {"gemm_gflop", yardstick.flops() / 1e9},
-          {"sgemm_s", percentile(products, 0.5)},
-          {"share_of_sgemm", percentile(products, 0.5) / percentile(steps, 0.5)},
-          {"step_cpu_s", percentile(step_cpu, 0.5)},
-          {"sgemm_cpu_s", percentile(product_cpu, 0.5)},
-          {"cpu_share_of_sgemm", percentile(product_cpu, 0.5) / percentile(step_cpu, 0.5)},
-          {"load_s", load_seconds},
-          {"prepare_s", prepare_seconds},
-          {"peak_mib", peak_mib},
-          {"weights_mib", weights_mib},
-          {"activations_mib", activations_mib},
-          {"memory_bound_mib", 1.2 * weights_mib + activations_mib}};
+  json row{{"model", model.name},
+           {"precision", std::string(precision.name)},
+           {"image_tokens", image_rows},
+           {"text_tokens", model.text_rows},
+           {"step_s", percentile(steps, 0.5)},
+           {"step_p10_s", percentile(steps, 0.1)},
+           {"step_p90_s", percentile(steps, 0.9)},
+           {"gemm_gflop", yardstick.flops() / 1e9},
+           {"sgemm_s", percentile(products, 0.5)},
+           {"share_of_sgemm", percentile(products, 0.5) / percentile(steps, 0.5)},
+           {"step_cpu_s", percentile(step_cpu, 0.5)},
+           {"sgemm_cpu_s", percentile(product_cpu, 0.5)},
+           {"cpu_share_of_sgemm", percentile(product_cpu, 0.5) / percentile(step_cpu, 0.5)},
+           {"load_s", load_seconds},
+           {"prepare_s", prepare_seconds},
+           {"peak_mib", peak_mib},
+           {"weights_mib", weights_mib},
+           {"activations_mib", activations_mib},
+           {"memory_bound_mib", 1.2 * weights_mib + activations_mib}};
+  if (session_lora) {
+    row["lora_rank"] = lora_rank;
+    row["lora_keys"] = lora.keys_applied;
+    row["lora_step_s"] = percentile(lora_steps, 0.5);
+    row["lora_step_cpu_s"] = percentile(lora_cpu, 0.5);
+    row["lora_cpu_overhead"] = percentile(lora_cpu, 0.5) / percentile(step_cpu, 0.5) - 1;
+  }
+  return row;
 }
 
 // The same in a process of its own, so that its peak of memory is its own.
-json measure_apart(const std::string& program, const Model& model, const Precision& precision, int threads, int rounds) {
-  const std::string command = fmt::format("'{}' --row {} {} '{}' {} {} {} {} {}", program, model.name, precision.name, model.folder.string(), model.grid_h,
-                                          model.grid_w, model.text_rows, threads, rounds);
+json measure_apart(const std::string& program, const Model& model, const Precision& precision, int threads, int rounds, int lora_rank) {
+  const std::string command = fmt::format("'{}' --row {} {} '{}' {} {} {} {} {} {}", program, model.name, precision.name, model.folder.string(), model.grid_h,
+                                          model.grid_w, model.text_rows, threads, rounds, lora_rank);
   FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("cannot start " + command);
   std::string text;
@@ -258,18 +299,22 @@ void print_row(const json& row, double f32_share) {
              number("gemm_gflop") / number("step_s"), 100 * number("share_of_sgemm"), 100 * number("cpu_share_of_sgemm"),
              f32_share > 0 ? number("cpu_share_of_sgemm") / f32_share : 0.0, number("peak_mib"), number("weights_mib"), number("activations_mib"),
              number("memory_bound_mib"), number("peak_mib") <= number("memory_bound_mib") ? "ok" : "OVER");
+  if (row.contains("lora_rank")) {
+    fmt::print("{:<18}{:>9.4f}  with a LoRA of rank {} on {} keys: {:+.1f} % processor time\n", "", number("lora_step_s"), row.at("lora_rank").get<int>(),
+               row.at("lora_keys").get<int>(), 100 * number("lora_cpu_overhead"));
+  }
   std::fflush(stdout);
 }
 
 int run(int argc, char** argv) {
   const std::vector<std::string> args(argv + 1, argv + argc);
-  if (args.size() == 9 && args[0] == "--row") {
+  if (args.size() == 10 && args[0] == "--row") {
     const Model model{args[1], args[3], std::stoi(args[4]), std::stoi(args[5]), std::stoi(args[6])};
-    std::printf("%s\n", measure(model, *precision::find(args[2]), std::stoi(args[7]), std::stoi(args[8])).dump().c_str());
+    std::printf("%s\n", measure(model, *precision::find(args[2]), std::stoi(args[7]), std::stoi(args[8]), std::stoi(args[9])).dump().c_str());
     return 0;
   }
-  int threads = ThreadPool(0).size(), rounds = 9;
-  std::string json_file, wanted = "mid,tiny-hd64,tiny-hd256";
+  int threads = ThreadPool(0).size(), rounds = 9, lora_rank = 0;
+  std::string json_file, wanted = "mid,tiny-hd64,tiny-hd256", precisions;
   for (std::size_t i = 0; i + 1 < args.size(); i += 2) {
     if (args[i] == "--threads")
       threads = std::stoi(args[i + 1]);
@@ -277,10 +322,14 @@ int run(int argc, char** argv) {
       rounds = std::stoi(args[i + 1]);
     else if (args[i] == "--models")
       wanted = args[i + 1];
+    else if (args[i] == "--precisions")
+      precisions = fmt::format(",{},", args[i + 1]);
+    else if (args[i] == "--lora-rank")
+      lora_rank = std::stoi(args[i + 1]);
     else if (args[i] == "--json")
       json_file = args[i + 1];
     else
-      throw std::runtime_error("unknown option " + args[i] + "; known are --threads, --rounds, --models, --json");
+      throw std::runtime_error("unknown option " + args[i] + "; known are --threads, --rounds, --models, --precisions, --lora-rank, --json");
   }
   if (args.size() % 2 != 0) throw std::runtime_error("the last option has no value");
 
@@ -302,7 +351,8 @@ int run(int argc, char** argv) {
     const Model model = is_mid ? Model{"mid", temporary.path() / "mid", 16, 16, 64} : Model{name, data / name, 6, 4, 33};
     double f32_share = 0;
     for (const Precision& precision : precision::all) {
-      const json row = measure_apart(fs::canonical("/proc/self/exe").string(), model, precision, threads, is_mid ? rounds : 20 * rounds);
+      if (!precisions.empty() && precisions.find(fmt::format(",{},", precision.name)) == std::string::npos) continue;
+      const json row = measure_apart(fs::canonical("/proc/self/exe").string(), model, precision, threads, is_mid ? rounds : 20 * rounds, lora_rank);
       if (precision.name == "f32") f32_share = row.at("cpu_share_of_sgemm").get<double>();
       print_row(row, f32_share);
       record["rows"].push_back(row);
