@@ -304,6 +304,9 @@ std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, co
   const std::vector<std::int32_t> ids = self.tokenize(request.prompt);
   std::optional<Tensor> given_noise;
   if (request.noise) given_noise = read_noise(*request.noise, request.batch, tokens, channels);
+  if (!request.loras.empty() && !self.is_cpu())
+    throw Unsupported(
+        fmt::format("generate: --lora acts on the CPU only in this version, not on {}; use --device cpu, or leave --lora out", self.options.device.name()));
   const RequestLoras loras(request.loras, self.cond_config, self.uncond_config, observer);  // windows that the sessions below look through
   require_memory(estimate_memory(self.memory_question(plan, std::int64_t(ids.size()))), available_memory());
   std::optional<Dump> dump;
