@@ -14,6 +14,9 @@ bash scripts/format.sh --check
 step "tests, preset $main"
 ctest --test-dir "build/$main" --output-on-failure -j "$(nproc)" --timeout 900
 
+step "every command of README.md"
+.venv/bin/python tools/check_readme.py
+
 step "tests under AddressSanitizer and UBSan"
 bash scripts/build.sh asan
 ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build/asan --output-on-failure -j "$(nproc)" --timeout 1800 -LE "slow"

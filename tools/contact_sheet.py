@@ -51,7 +51,7 @@ def main():
             sheet.paste(picture, (x, y + head))
             x += picture.width + MARGIN
         y += height
-    sheet.save(sheet_path, optimize=True, quality=88, subsampling=0)
+    sheet.save(sheet_path, optimize=True, quality=75, subsampling=0)
 
 
 if __name__ == "__main__":
