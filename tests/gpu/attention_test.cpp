@@ -7,6 +7,8 @@
 #include "gpu/bounds_test.h"
 #include "octavo/error.h"
 #include "ops/attention/attention_backend.h"
+#include "ops/attention/attention_launch.h"
+#include "ops/row_launch.h"
 
 namespace octavo {
 namespace {
@@ -18,6 +20,7 @@ struct AttentionCase {
   std::int64_t queries = 0, keys = 0;
   int heads = 1, kv_heads = 1, head_dim = 64;
   bool causal = false;
+  bool mma_body = false;  // the mma.sync kernel, whatever this GPU would choose
 };
 
 class AttentionCuda : public GpuTest {
@@ -39,8 +42,25 @@ class AttentionCuda : public GpuTest {
     const Tensor gpu_fused = to_gpu(fused);
     const Tensor y(c.dtype, {c.queries, q_columns}, gpu().device, "y");
     ExecContext ctx = gpu_context();
-    attention(ctx, part(gpu_fused, 0, q_columns, c.queries), part(gpu_fused, q_columns, kv_columns, c.keys),
-              part(gpu_fused, q_columns + kv_columns, kv_columns, c.keys), args, y.view());
+    const TensorView gpu_q = part(gpu_fused, 0, q_columns, c.queries), gpu_k = part(gpu_fused, q_columns, kv_columns, c.keys);
+    const TensorView gpu_v = part(gpu_fused, q_columns + kv_columns, kv_columns, c.keys);
+    if (c.mma_body) {
+      const AttentionLaunch launch{.q = rows_in(gpu_q),
+                                   .k = rows_in(gpu_k),
+                                   .v = rows_in(gpu_v),
+                                   .y = rows_in(y),
+                                   .queries = c.queries,
+                                   .keys = c.keys,
+                                   .heads = c.heads,
+                                   .kv_heads = c.kv_heads,
+                                   .head_dim = c.head_dim,
+                                   .softmax_scale = args.softmax_scale,
+                                   .causal = c.causal};
+      ASSERT_TRUE(fits_attention_mma(launch, sm())) << what;
+      launch_attention_mma(launch, stream_of(ctx));
+    } else {
+      attention(ctx, gpu_q, gpu_k, gpu_v, args, y.view());
+    }
 
     const Tensor want(DType::f32, {c.queries, q_columns}), weight(DType::f32, {c.queries, q_columns});
     attention_cpu(q, k, v, args, want.view());
@@ -58,7 +78,10 @@ TEST_F(AttentionCuda, every_head_size_and_tail) {
     for (const std::int64_t rows : {1, 16, 63, 64, 65, 127, 200}) {
       expect_attention({.dtype = DType::bf16, .queries = rows, .keys = rows, .heads = 3, .kv_heads = 3, .head_dim = head_dim});
     }
-    expect_attention({.dtype = DType::f16, .queries = 130, .keys = 130, .heads = 2, .kv_heads = 2, .head_dim = head_dim});
+    for (const bool mma_body : {false, true}) {
+      expect_attention({.dtype = DType::f16, .queries = 130, .keys = 130, .heads = 2, .kv_heads = 2, .head_dim = head_dim, .mma_body = mma_body});
+      expect_attention({.dtype = DType::bf16, .queries = 129, .keys = 161, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .mma_body = mma_body});
+    }
     expect_attention({.dtype = DType::bf16, .queries = 100, .keys = 333, .heads = 2, .kv_heads = 2, .head_dim = head_dim});  // the last layer: fewer queries
   }
 }
@@ -80,7 +103,10 @@ TEST_F(AttentionCuda, sizes_without_tensor_cores) {
 }
 
 // The sequence of the model at 1024x1024 with text, one head.
-TEST_F(AttentionCuda, a_long_sequence) { expect_attention({.dtype = DType::bf16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256}); }
+TEST_F(AttentionCuda, a_long_sequence) {
+  for (const bool mma_body : {false, true})
+    expect_attention({.dtype = DType::bf16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .mma_body = mma_body});
+}
 
 // A row depends on its own query alone: the same bits among other queries, and twice the same bits.
 TEST_F(AttentionCuda, a_row_does_not_depend_on_its_neighbours) {
@@ -123,8 +149,9 @@ TEST_F(AttentionCuda, one_key_far_above_the_others) {
 TEST_F(AttentionCuda, sanitize_every_kernel) {
   for (const int head_dim : {32, 64, 128, 256, 512}) {
     expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 70, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .causal = true});
-    expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 90, .heads = 2, .kv_heads = 1, .head_dim = head_dim});
+    expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = head_dim});
   }
+  expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .mma_body = true});
 }
 
 TEST_F(AttentionCuda, refuses_a_head_that_no_kernel_holds) {

@@ -6,6 +6,7 @@
 #include "octavo/error.h"
 #include "ops/attention/attention_backend.h"
 #include "ops/attention/attention_launch.h"
+#include "ops/attention/attention_sm90.h"
 #include "ops/row_launch.h"
 
 namespace octavo {
@@ -27,11 +28,16 @@ void attention_cuda(ExecContext& ctx, const TensorView& q, const TensorView& k, 
   if (launch.head_dim > kMaxPlainHeadDim)
     throw Unsupported(fmt::format("attention: head_dim {} on a GPU; up to {} is built, the CPU has no limit", launch.head_dim, kMaxPlainHeadDim));
   cuda_check(cudaSetDevice(q.device.index), "attention: select device");
-  const bool is_mma = fits_attention_mma(launch, caps_of(q.device).sm);
+  // A fixed function of GPU, types and sizes: these bodies differ in their last bits (numerics.md section 8).
+  const int sm = caps_of(q.device).sm;
+  const bool is_sm90 = fits_attention_sm90(launch, sm), is_mma = fits_attention_mma(launch, sm);
   if (log::enabled(log::Level::debug, "dispatch")) {
     log::debug("dispatch", "attention: {} queries, {} keys, head_dim {}, {}: {}", launch.queries, launch.keys, launch.head_dim, name_of(q.dtype),
-               is_mma ? "mma.sync" : "plain (no tensor cores: needs 16-bit floats of one type, head_dim 64, 128 or 256, 16-byte aligned rows, sm_80)");
+               is_sm90  ? "wgmma"
+               : is_mma ? "mma.sync"
+                        : "plain (no tensor cores: needs 16-bit floats of one type, head_dim 64, 128 or 256, 16-byte aligned rows, sm_80)");
   }
+  if (is_sm90) return launch_attention_sm90(launch, stream_of(ctx));
   is_mma ? launch_attention_mma(launch, stream_of(ctx)) : launch_attention_plain(launch, stream_of(ctx));
 }
 
