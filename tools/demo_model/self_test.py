@@ -1,9 +1,11 @@
 """What can be checked without a GPU, beyond what needs numpy only: tokeniser, networks, growing, painting on torch, packing."""
 import dataclasses
+import json
 import pathlib
 import random
 import tempfile
 import unittest
+import unittest.mock
 
 import numpy
 import torch
@@ -118,6 +120,20 @@ class Folders(unittest.TestCase):
             for name in networks:
                 for key, value in networks[name].state_dict().items():
                     self.assertTrue(torch.equal(value, back[name].state_dict()[key]), f"{name} {key}")
+
+
+    def test_a_part_too_large_for_one_file(self):
+        with tempfile.TemporaryDirectory() as place, unittest.mock.patch.object(checkpoints, "LARGEST_FILE", 60_000):
+            folder = pathlib.Path(place) / "transformer"
+            folder.mkdir()
+            tensors = {f"layers.{k}": torch.randn(64, 64) for k in range(10)}
+            checkpoints.save_shards(tensors, folder, "diffusion_pytorch_model.safetensors")
+            files = sorted(path.name for path in folder.glob("*.safetensors"))
+            self.assertEqual(files, [f"diffusion_pytorch_model-{k:05}-of-00004.safetensors" for k in range(1, 5)])
+            places = json.loads((folder / "diffusion_pytorch_model.safetensors.index.json").read_text())["weight_map"]
+            self.assertEqual((places.keys(), set(places.values())), (tensors.keys(), set(files)))
+            back = checkpoints.read_tensors(folder)
+            self.assertTrue(all(torch.equal(back[key], value) for key, value in tensors.items()))
 
 
 class Schedule(unittest.TestCase):
