@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BELOW = {
     "base": [], "device": ["base"], "tensor": ["device"], "quant": ["tensor"], "cpu": ["tensor"], "cuda": [], "tune": ["device"], "io": ["tensor"], "text": ["io"],
     "weights": ["io", "quant"], "ops": ["quant", "cpu", "cuda", "tune"], "nn": ["ops", "weights"], "models": ["nn", "text"], "pipeline": ["models"],
-    "convert": ["models", "weights"], "api": ["pipeline", "convert"],
+    "convert": ["models", "weights"], "receipt": ["convert"], "api": ["pipeline", "receipt"],
 }
 MODEL_NAMES = re.compile(r"ideogram|qwen|flux2", re.IGNORECASE)
 NAMES_ALLOWED = ("models",)

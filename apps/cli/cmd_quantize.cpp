@@ -20,6 +20,8 @@ Examples:
   octavo quantize ideogram4_fp8_scaled.safetensors ideogram4_int8_convrot.safetensors
   octavo quantize models/demo demo-int8 --group 64
   octavo quantize models/demo demo-smooth --scheme w8a8 --smooth 0.5 --calibrate prompts.txt
+  octavo quantize models/demo demo-int8 --report receipt              # what did it cost? receipt/report.html shows it
+  octavo quantize models/demo demo-int8 --protect auto --budget 10 --calibrate prompts.txt
   octavo quantize in.safetensors out.safetensors --scheme w8a8 --protect "layers.0.*" --protect "*.feed_forward.w2"
 )";
 
@@ -41,13 +43,23 @@ void add_quantize_command(CLI::App& program) {
   command->add_option("--scheme", options.scheme, "convrot (default) or w8a8, without rotation")->type_name("S");
   command->add_option("--group", options.group, "largest rotation group, a power of 4; default 256. A layer takes the largest that divides its inputs")
       ->type_name("G");
-  command->add_option("--protect", options.protect, "auto (default): the layers that converters leave alone; none; or a pattern of module names, repeatable")
+  command
+      ->add_option("--protect", options.protect,
+                   "keep layers in floats, repeatable. Always kept: those that converters leave alone, unless 'none' is given. "
+                   "auto: measures every layer and keeps the worst too; anything else: a pattern of module names")
       ->type_name("WHAT")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--smooth", options.smooth, "move outliers into the weights before quantising, 0 to 1, usual 0.5; needs --calibrate and a model folder")
+  command->add_option("--budget", options.budget, "what --protect auto may add to a file, in percent; default 5")->type_name("PERCENT");
+  command->add_option("--smooth", options.smooth, "move outliers into the weights before quantising, 0 to 1, usual 0.5; needs a model folder")
       ->type_name("ALPHA");
-  command->add_option("--calibrate", options.calibrate, "prompts, one a line, drawn to see what the layers read")->type_name("FILE");
+  command->add_option("--calibrate", options.calibrate, "prompts, one a line, drawn to see what the layers read; default: four built-in ones")
+      ->type_name("FILE");
+  command->add_option("--report", options.report, "write DIR/report.html: errors, outliers, pictures before and after, a verdict; and report.json")
+      ->type_name("DIR");
+  command->add_option("--picture-size", options.picture_size, "side of the pictures drawn for all this, in pixels; default: the model's own size")
+      ->type_name("N");
+  command->add_option("--picture-steps", options.picture_steps, "their denoising steps; default: the model's own")->type_name("N");
   command->add_option("--threads", options.threads, "CPU threads; default one per core. Does not change the file")->type_name("N");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->add_flag("--quiet,-q", arguments->quiet, "no progress and no notes on standard error");

@@ -16,6 +16,7 @@ void catch_interrupts() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file past the size that is allowed: the write says so, and what was written is taken back
 }
 
 bool was_interrupted() noexcept { return caught != 0; }

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/checked_math.h"
+#include "convert/output_error.h"
 #include "convert/resumable_file.h"
 #include "convert/smoothing.h"
 #include "io/json.h"
@@ -30,6 +31,7 @@ constexpr std::int64_t kRowsPerTask = 32;
 constexpr std::int64_t kDataAlignment = 64;
 constexpr std::string_view kWeight = ".weight";
 constexpr std::size_t kHashDigits = 16;
+constexpr std::string_view kWorstOutput = "worst output";
 
 enum class Way : std::uint8_t { copy, to_bf16, quantize, keep_int8 };
 
@@ -92,6 +94,10 @@ class Converter {
     plan_jobs();
     if (recipe.smooth > 0) smooth_jobs();
     plan_layout();
+    if (recipe.protects_worst) {
+      protect_worst();
+      plan_layout();
+    }
   }
 
   QuantizeReport run(const fs::path& out);
@@ -99,6 +105,7 @@ class Converter {
  private:
   void plan_jobs();
   void smooth_jobs();
+  void protect_worst();
   void plan_layout();
   void add_output(const std::string& name, const std::string& dtype, std::vector<std::int64_t> shape, int width);
   std::optional<std::string> reason_to_keep(const std::string& module) const;
@@ -108,9 +115,14 @@ class Converter {
     const OutputTensor& tensor = output(name);
     file.write_at(tensor.offset, {static_cast<const std::byte*>(data), std::size_t(tensor.bytes)});
   }
+  template <class Take>
+  void quantize_rows(const Job& job, Take take, QuantizedLayer& layer) const;
+  const InputStatistics* input_of(const Job& job) const;
+  double error_as_int8(Job job) const;
   QuantizedLayer run_job(ResumableFile& file, const Job& job, SourceHash& hash) const;
   void quantize_layer(ResumableFile& file, const Job& job, QuantizedLayer& layer) const;
   void copy_layer(ResumableFile& file, const Job& job) const;
+  void write_all(ResumableFile& file, std::uint64_t length, QuantizeReport& report) const;
   void warn_about_patterns(std::vector<std::string>& remarks) const;
 
   WeightStore store_;
@@ -119,6 +131,7 @@ class Converter {
   Observer& observer_;
   std::vector<Job> jobs_{};
   SmoothingPlan smoothing_{};
+  std::string protection_{};        // what protect_worst() found, in one line
   std::vector<Tensor> smoothed_{};  // vectors whose place in the file their jobs' `plain` takes
   std::vector<OutputTensor> outputs_{};
   std::map<std::string, std::size_t> index_{};
@@ -144,7 +157,7 @@ void Converter::plan_jobs() {
   for (const std::string& name : store_.names()) {
     if (companions.contains(name)) continue;
     const StoredLinear* linear = name.ends_with(kWeight) ? store_.find_linear(std::string_view(name).substr(0, name.size() - kWeight.size())) : nullptr;
-    if (linear != nullptr && (linear->format != LinearFormat::plain || store_.get(name).shape.rank() == 2)) continue;  // below
+    if (linear != nullptr && (!linear->problem.empty() || linear->format != LinearFormat::plain || store_.get(name).shape.rank() == 2)) continue;  // below
     by_name[name] = {.module = name, .plain = store_.get(name)};
   }
   for (const std::string& module : store_.modules()) {
@@ -175,7 +188,7 @@ void Converter::plan_jobs() {
 void Converter::smooth_jobs() {
   std::map<std::string_view, Job*> by_name;
   for (Job& job : jobs_) by_name[job.module] = &job;
-  smoothing_ = plan_smoothing(store_, recipe_.activations, recipe_.smooth, [&](const std::string& module) {
+  smoothing_ = plan_smoothing(store_, *recipe_.activations, recipe_.smooth, [&](const std::string& module) {
     const auto found = by_name.find(module);
     return found != by_name.end() && found->second->way == Way::quantize;
   });
@@ -194,6 +207,9 @@ void Converter::add_output(const std::string& name, const std::string& dtype, st
 }
 
 void Converter::plan_layout() {
+  outputs_.clear();
+  index_.clear();
+  header_bytes_ = 0;
   const auto shape_of = [](const Shape& shape) {
     std::vector<std::int64_t> extents;
     for (int axis = 0; axis < shape.rank(); ++axis) extents.push_back(shape[axis]);
@@ -246,34 +262,46 @@ std::string Converter::header(const std::string& source_hash) const {
   return text;
 }
 
-// Codes, scales and what it cost. The error is measured where the codes live: a rotation changes no length.
-void Converter::quantize_layer(ResumableFile& file, const Job& job, QuantizedLayer& layer) const {
+// What the layer read in calibration; null if it was not seen.
+const InputStatistics* Converter::input_of(const Job& job) const {
+  if (recipe_.activations == nullptr) return nullptr;
+  const auto found = recipe_.activations->find(job.module);
+  return found == recipe_.activations->end() || found->second.columns() != job.linear->in_features() ? nullptr : &found->second;
+}
+
+// Hands every row's codes and scale to take(n, codes, scale), from several threads, and says what they cost. The weight's error is measured where the
+// codes live: a rotation changes no length.
+template <class Take>
+void Converter::quantize_rows(const Job& job, Take take, QuantizedLayer& layer) const {
   const StoredLinear& linear = *job.linear;
   const std::int64_t rows = linear.out_features(), columns = linear.in_features(), tasks = ceil_div(rows, kRowsPerTask);
-  std::vector<std::int8_t> codes(std::size_t(rows * columns));
-  std::vector<float> scales(static_cast<std::size_t>(rows));
+  const InputStatistics* input = input_of(job);
+  const OutputProbe probe(input != nullptr ? *input : InputStatistics{}, smoothing_.column_factors(job.module), input != nullptr ? job.group : 0);
   struct Sums {
     double error = 0, norm = 0, largest = 0;
+    OutputErrorSums output{};
   };
   std::vector<Sums> sums(static_cast<std::size_t>(tasks));
   pool_.for_each(tasks, [&](std::int64_t task) {
     std::vector<float> w(static_cast<std::size_t>(columns));
+    std::vector<std::int8_t> q(w.size());
     Sums& sum = sums[std::size_t(task)];
     for (std::int64_t n = task * kRowsPerTask; n < std::min(rows, (task + 1) * kRowsPerTask); ++n) {
       decode_rows(linear, n, 1, w.data());
       smoothing_.apply(job.module, n, w);
       for (const float x : w) sum.largest = std::max(sum.largest, double(std::fabs(x)));
       if (job.group > 0) rotate_row(w.data(), columns, job.group);
-      std::int8_t* q = codes.data() + n * columns;
-      const float scale = scales[std::size_t(n)] = quantize_weight_row(w.data(), columns, q);
+      const float scale = quantize_weight_row(w.data(), columns, q.data());
       double row_error = 0, row_norm = 0;
       for (std::int64_t k = 0; k < columns; ++k) {
-        const float difference = w[std::size_t(k)] - scale * float(q[k]);
+        const float difference = w[std::size_t(k)] - scale * float(q[std::size_t(k)]);
         row_error += double(difference) * difference;
         row_norm += double(w[std::size_t(k)]) * w[std::size_t(k)];
       }
       sum.error += row_error;
       sum.norm += row_norm;
+      if (!probe.is_empty()) sum.output += probe.channel(w.data(), q.data(), scale, double(smoothing_.row_divisor(job.module, n)));
+      take(n, q.data(), scale);
     }
   });
   Sums total;
@@ -281,15 +309,86 @@ void Converter::quantize_layer(ResumableFile& file, const Job& job, QuantizedLay
     total.error += sum.error;
     total.norm += sum.norm;
     total.largest = std::max(total.largest, sum.largest);
+    total.output += sum.output;
   }
   if (!std::isfinite(total.error) || !std::isfinite(total.norm)) {
     throw DataError(fmt::format("quantize: linear '{}' holds a number that is not finite; the source is damaged", job.module));
   }
   layer.relative_error = total.norm > 0 ? std::sqrt(total.error / total.norm) : 0;
   layer.outlier_ratio = total.norm > 0 ? total.largest / std::sqrt(total.norm / double(rows * columns)) : 0;
+  if (!probe.is_empty()) layer.output_error = total.output.relative();
+}
+
+// Of a layer that is kept: what it was spared.
+double Converter::error_as_int8(Job job) const {
+  job.group = rotation_group_for(job.linear->in_features(), recipe_.group);
+  QuantizedLayer layer;
+  quantize_rows(job, [](std::int64_t, const std::int8_t*, float) {}, layer);
+  return layer.output_error;
+}
+
+void Converter::quantize_layer(ResumableFile& file, const Job& job, QuantizedLayer& layer) const {
+  const std::int64_t rows = job.linear->out_features(), columns = job.linear->in_features();
+  std::vector<std::int8_t> codes(std::size_t(rows * columns));
+  std::vector<float> scales(static_cast<std::size_t>(rows));
+  quantize_rows(
+      job,
+      [&](std::int64_t n, const std::int8_t* q, float scale) {
+        std::copy_n(q, columns, codes.begin() + n * columns);
+        scales[std::size_t(n)] = scale;
+      },
+      layer);
   write(file, job.module + std::string(kWeight), codes.data());
   write(file, job.module + ".weight_scale", scales.data());
   write(file, job.module + ".comfy_quant", marker_text(job.group).data());
+}
+
+// Every layer that was seen in calibration is quantised once without being written; then, worst first, those whose second byte per weight still fits
+// the budget stay in bf16. They keep the smoothing, which they share with their neighbours, folded into them.
+void Converter::protect_worst() {
+  struct Candidate {
+    double error = 0;
+    Job* job = nullptr;
+    std::uint64_t extra_bytes = 0;
+  };
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    Job& job = jobs_[i];
+    if (observer_.cancelled()) throw Cancelled("quantize: stopped as asked, while measuring the layers");
+    observer_.on_progress("measure", 0, int(i), int(jobs_.size()));
+    if (job.way != Way::quantize || input_of(job) == nullptr) continue;
+    QuantizedLayer measured;
+    quantize_rows(job, [](std::int64_t, const std::int8_t*, float) {}, measured);
+    store_.release(job.module + std::string(kWeight));
+    const std::uint64_t weights = output(job.module + std::string(kWeight)).bytes;
+    const std::uint64_t saved = output(job.module + ".weight_scale").bytes + output(job.module + ".comfy_quant").bytes;
+    candidates.push_back({measured.output_error, &job, weights - std::min(weights, saved)});
+  }
+  observer_.on_progress("measure", 0, int(jobs_.size()), int(jobs_.size()));
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.error > b.error; });
+  const double allowed = recipe_.budget * double(file_bytes_);
+  std::uint64_t spent = 0;
+  std::vector<std::string> kept;
+  const Candidate* worst_left = nullptr;
+  for (const Candidate& candidate : candidates) {
+    Job& job = *candidate.job;
+    if (double(spent + candidate.extra_bytes) > allowed) {
+      if (worst_left == nullptr) worst_left = &candidate;
+      continue;
+    }
+    spent += candidate.extra_bytes;
+    const bool is_smoothed = smoothing_.column_factors(job.module) != nullptr || smoothing_.rows.contains(job.module);
+    const bool is_bf16 = job.linear->format == LinearFormat::plain && bytes_of(job.linear->dtype) == 2;
+    job.way = is_bf16 && !is_smoothed ? Way::copy : Way::to_bf16;
+    if (job.way == Way::copy) job.plain = store_.get(job.module + std::string(kWeight));
+    job.group = 0;
+    job.reason = kWorstOutput;
+    kept.push_back(fmt::format("{} {:.2f} %", job.module, 100 * candidate.error));
+  }
+  protection_ =
+      fmt::format("--protect auto: {} of {} measured layers kept in bf16, {:+.2f} % bytes of {:.4g} % allowed{}{}{}", kept.size(), candidates.size(),
+                  100 * double(spent) / double(std::max<std::uint64_t>(file_bytes_, 1)), 100 * recipe_.budget, kept.empty() ? "" : ": ", fmt::join(kept, ", "),
+                  worst_left != nullptr ? fmt::format("; worst of the others {} {:.2f} %", worst_left->job->module, 100 * worst_left->error) : "");
 }
 
 void Converter::copy_layer(ResumableFile& file, const Job& job) const {
@@ -304,11 +403,13 @@ void Converter::copy_layer(ResumableFile& file, const Job& job) const {
     write(file, job.module + ".weight_scale", scales.data());
     return write(file, job.module + ".comfy_quant", marker_text(job.group).data());
   }
+  const bool smoothing_applies = job.reason == kWorstOutput;  // other kept layers are no part of the smoothing
   std::vector<bf16> stored(std::size_t(rows * columns));
   pool_.for_each(ceil_div(rows, kRowsPerTask), [&](std::int64_t task) {
     std::vector<float> w(static_cast<std::size_t>(columns));
     for (std::int64_t n = task * kRowsPerTask; n < std::min(rows, (task + 1) * kRowsPerTask); ++n) {
       decode_rows(linear, n, 1, w.data());
+      if (smoothing_applies) smoothing_.apply(job.module, n, w);
       store_from_float(w.data(), columns, DType::bf16, stored.data() + n * columns);
     }
   });
@@ -336,6 +437,7 @@ QuantizedLayer Converter::run_job(ResumableFile& file, const Job& job, SourceHas
     layer.after = job.group > 0 ? fmt::format("int8, rotated by {}", job.group) : "int8";
     quantize_layer(file, job, layer);
   } else {
+    if (job.way != Way::keep_int8 && input_of(job) != nullptr) layer.output_error = error_as_int8(job);
     layer.after = job.way == Way::keep_int8 ? "int8 as it was" : fmt::format("kept: {}", job.reason);
     copy_layer(file, job);
   }
@@ -354,6 +456,7 @@ std::string note_of(const QuantizedLayer& layer, const std::string& hash) {
               {"group", layer.rotation_group},
               {"error", layer.relative_error},
               {"outlier", layer.outlier_ratio},
+              {"output_error", layer.output_error},
               {"bytes", {layer.bytes_before, layer.bytes_after}}}
       .dump();
 }
@@ -369,6 +472,7 @@ QuantizedLayer layer_of(const std::string& module, const std::string& note, std:
           .rotation_group = json.at("group").get<int>(),
           .relative_error = json.at("error").get<double>(),
           .outlier_ratio = json.at("outlier").get<double>(),
+          .output_error = json.value("output_error", -1.0),
           .bytes_before = json.at("bytes")[0].get<std::int64_t>(),
           .bytes_after = json.at("bytes")[1].get<std::int64_t>()};
 }
@@ -390,14 +494,32 @@ QuantizeReport Converter::run(const fs::path& out) {
         smoothing_.skipped_sites > 0 ? fmt::format("; {} more have a layer that is not quantised or was not seen in calibration", smoothing_.skipped_sites)
                                      : ""));
   }
+  if (!protection_.empty()) report.remarks.push_back(protection_);
   for (const std::string& remark : report.remarks) observer_.on_advisory(remark);
   const std::string blank_header = header(std::string(kHashDigits, '0'));
   SourceHash plan;
   plan.add(blank_header);
   plan.add(store_.identity());
   for (const auto& [module, s] : smoothing_.columns) plan.add(reinterpret_cast<const std::byte*>(s.data()), s.size() * sizeof(float));
+  if (recipe_.activations != nullptr) {  // the journal's errors were measured on these rows
+    for (const auto& [module, input] : *recipe_.activations)
+      plan.add(reinterpret_cast<const std::byte*>(input.sample.data()), input.sample.size() * sizeof(float));
+  }
   ResumableFile file(out, file_bytes_, plan.text());
-  const std::uint64_t length = blank_header.size();
+  try {
+    write_all(file, blank_header.size(), report);
+  } catch (const Cancelled&) {
+    throw;  // its parts stay: the same command goes on from them
+  } catch (...) {
+    file.abandon();
+    throw;
+  }
+  return report;
+}
+
+// Every job that an earlier run has not finished, then the header with the source's hash, then the name.
+void Converter::write_all(ResumableFile& file, std::uint64_t length, QuantizeReport& report) const {
+  const std::string blank_header = header(std::string(kHashDigits, '0'));
   file.write_at(0, {reinterpret_cast<const std::byte*>(&length), sizeof(length)});
   file.write_at(sizeof(length), std::as_bytes(std::span(blank_header)));
 
@@ -429,15 +551,17 @@ QuantizeReport Converter::run(const fs::path& out) {
   file.write_at(sizeof(length), std::as_bytes(std::span(final_header)));
   file.commit();
   observer_.on_progress("quantise", 0, int(jobs_.size()), int(jobs_.size()));
-  return report;
 }
 
 }  // namespace
 
-double QuantizedLayer::snr_db() const { return relative_error > 0 ? -20 * std::log10(relative_error) : 999; }
+double snr_db(double relative_error) { return relative_error > 0 ? -20 * std::log10(relative_error) : 999; }
 
 QuantizeReport quantize_checkpoint(const fs::path& in, const fs::path& out, const QuantizeRecipe& recipe, ThreadPool& pool, Observer& observer) {
   recipe.validate();
+  if ((recipe.smooth > 0 || recipe.protects_worst) && recipe.activations == nullptr) {
+    throw InvalidArgument("quantize: smoothing and the search for the worst layers need activations, and there was no calibration");
+  }
   std::error_code ignored;
   const fs::path in_file = fs::is_directory(in, ignored) ? in / out.filename() : in;
   if (fs::exists(out, ignored) && fs::exists(in_file, ignored) && fs::equivalent(in_file, out, ignored)) {

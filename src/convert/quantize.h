@@ -18,16 +18,20 @@ struct QuantizedLayer {
   std::string module{};
   Shape shape{};
   std::string before{};  // "bf16", "fp8, row scales"
-  std::string after{};   // "int8", "int8, rotated by 64", "kept: sensitive", "kept: as asked", "int8 as it was"
+  std::string after{};   // "int8", "int8, rotated by 64", "kept: sensitive", "kept: as asked", "kept: worst output", "int8 as it was"
   bool is_quantized = false;
   int rotation_group = 0;
   double relative_error = 0;  // ‖w - dequantised‖ / ‖w‖
   double outlier_ratio = 0;   // max |w| / root mean square of w, before rotation
+  double output_error = -1;   // ‖ŷ - y‖ / ‖y‖ as int8 on rows that it read in calibration; of a kept layer: what int8 would have cost; < 0: not measured
   std::int64_t bytes_before = 0;
   std::int64_t bytes_after = 0;
 
-  double snr_db() const;  // 20 log10(1 / relative_error)
+  bool was_measured() const { return output_error >= 0; }
 };
+
+// 20 log10(1 / relative_error); 999 if there is none.
+double snr_db(double relative_error);
 
 struct QuantizeReport {
   std::string recipe{};

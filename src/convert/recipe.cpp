@@ -16,6 +16,7 @@ void QuantizeRecipe::validate() const {
   if (group != 0 && (group > kLargestGroup || !is_rotation_group(group))) {
     throw InvalidArgument(fmt::format("quantize: --group {} must be a power of 4 from 4 to {}; usual are 64 and 256", group, kLargestGroup));
   }
+  if (!(budget >= 0 && budget <= 1)) throw InvalidArgument(fmt::format("quantize: --budget {} must be from 0 to 100 (percent); usual is 5", budget * 100));
   if (!(smooth >= 0 && smooth <= 1)) throw InvalidArgument(fmt::format("quantize: --smooth {} must be from 0 to 1; usual is 0.5", smooth));
 }
 
@@ -23,6 +24,7 @@ std::string QuantizeRecipe::text() const {
   std::string words = group == 0 ? "int8 rows" : fmt::format("int8 rows, rotated by up to {}", group);
   if (smooth > 0) words += fmt::format(", smoothed with alpha {}", smooth);
   if (protects_sensitive) words += ", sensitive layers kept";
+  if (protects_worst) words += fmt::format(", worst layers kept up to {:.4g} %", budget * 100);
   for (const std::string& pattern : protect) words += fmt::format(", {} kept", pattern);
   return words;
 }

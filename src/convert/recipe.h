@@ -16,10 +16,13 @@ struct QuantizeRecipe {
   bool protects_sensitive = true;      // layers that the model's makers and converters leave alone
   std::vector<std::string> protect{};  // more of them: patterns of whole module names, '*' stands for anything
 
-  double smooth = 0;               // alpha of the smoothing, 0 to 1; 0: none
-  ActivationMaxima activations{};  // of the component that is quantised; what the smoothing is computed from
+  bool protects_worst = false;  // layers whose output suffers most stay in bf16 while all of them together make the file at most `budget` larger
+  double budget = 0.05;         // of the file's size without them
 
-  // Throws InvalidArgument if the group is not a power of 4 or over 4096, or alpha is outside 0 to 1.
+  double smooth = 0;                              // alpha of the smoothing, 0 to 1; 0: none
+  const ActivationRecord* activations = nullptr;  // of the component that is quantised; needed by `smooth` and `protects_worst`, lets errors be measured
+
+  // Throws InvalidArgument if the group is not a power of 4 or over 4096, alpha is outside 0 to 1, or the budget is not from 0 to 1.
   void validate() const;
   std::string text() const;  // for metadata: "int8 rows, rotated by 256"
 };

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "io/json.h"
@@ -36,6 +37,19 @@ std::map<std::string, std::string> read_journal(const fs::path& path, const std:
   return finished;
 }
 
+// A run that was killed while it wrote its journal leaves a temporary beside it.
+void remove_temporaries_of(const fs::path& journal) {
+  const std::string prefix = journal.filename().string() + ".";
+  std::error_code ignored;
+  const fs::path folder = journal.parent_path().empty() ? fs::path(".") : journal.parent_path();
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(prefix) && name.ends_with(".part")) found.push_back(entry.path());
+  }
+  for (const fs::path& path : found) fs::remove(path, ignored);
+}
+
 }  // namespace
 
 ResumableFile::ResumableFile(fs::path path, std::uint64_t bytes, const std::string& plan)
@@ -50,13 +64,14 @@ ResumableFile::ResumableFile(fs::path path, std::uint64_t bytes, const std::stri
     ::close(std::exchange(fd_, -1));
     throw InvalidArgument(fmt::format("output '{}': another process is writing it; wait for it, or choose another name", path_.string()));
   }
+  remove_temporaries_of(journal_);  // nobody else is writing one: the lock is ours
   finished_ = read_journal(journal_, plan_);
   if (finished_.empty() && ::ftruncate(fd_, 0) != 0) throw DataError(fmt::format("output '{}': cannot be emptied ({})", partial_.string(), reason()));
   std::error_code failure;
   const fs::space_info space = fs::space(partial_, failure);
   const std::uint64_t present = std::uint64_t(std::max<off_t>(::lseek(fd_, 0, SEEK_END), 0));
   if (!failure && bytes > present && space.available < bytes - present) {
-    if (finished_.empty()) abandon();
+    abandon();
     throw DataError(
         fmt::format("output '{}': needs {} bytes but the disk has {} free; make room or choose another disk", path_.string(), bytes, space.available));
   }
@@ -90,10 +105,10 @@ void ResumableFile::finish_part(const std::string& part, const std::string& note
 }
 
 void ResumableFile::commit() {
+  if (::fsync(fd_) != 0) throw DataError(fmt::format("output '{}': writing failed ({}); is the disk full?", path_.string(), reason()));
   std::error_code failure;
-  if (::fsync(fd_) == 0) fs::rename(partial_, path_, failure);
-  if (failure)
-    throw DataError(fmt::format("output '{}': could not be given its name ({}); the parts are in '{}'", path_.string(), failure.message(), partial_.string()));
+  fs::rename(partial_, path_, failure);
+  if (failure) throw DataError(fmt::format("output '{}': could not be given its name ({}); choose another", path_.string(), failure.message()));
   ::close(std::exchange(fd_, -1));
   fs::remove(journal_, failure);
 }

@@ -14,7 +14,8 @@ namespace octavo {
 // A later object with the same path and the same `plan` goes on where the first one stopped; with another plan it starts anew.
 class ResumableFile {
  public:
-  // Throws InvalidArgument if the folder cannot be written or another process is writing the same file, DataError if the disk has not `bytes` free.
+  // Throws InvalidArgument if the folder cannot be written or another process is writing the same file, DataError if the disk has not `bytes`
+  // free; what an earlier run left is then removed.
   ResumableFile(std::filesystem::path path, std::uint64_t bytes, const std::string& plan);
   ~ResumableFile();
   ResumableFile(const ResumableFile&) = delete;
@@ -27,7 +28,7 @@ class ResumableFile {
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // All bytes of `part` have been written: they reach the disk before this returns.
   void finish_part(const std::string& part, const std::string& note);
-  // Gives the file its name. Throws DataError if that fails; the parts then stay for another try.
+  // Gives the file its name. Throws DataError if that fails.
   void commit();
   // Removes what was written so far.
   void abandon() noexcept;

@@ -5,15 +5,24 @@
 
 namespace octavo {
 
-void SmoothingPlan::apply(const std::string& module, std::int64_t row, std::vector<float>& w) const {
-  if (const auto found = columns.find(module); found != columns.end()) {
-    for (std::size_t k = 0; k < w.size(); ++k) w[k] = w[k] * found->second[k];
-  }
+const std::vector<float>* SmoothingPlan::column_factors(std::string_view module) const {
+  const auto found = columns.find(module);
+  return found == columns.end() ? nullptr : &found->second;
+}
+
+float SmoothingPlan::row_divisor(std::string_view module, std::int64_t row) const {
   const auto found = rows.find(module);
-  if (found == rows.end()) return;
+  if (found == rows.end()) return 1;
   const std::int64_t index = row - found->second.first;
-  if (index < 0 || index >= std::int64_t(found->second.divisor.size())) return;
-  for (float& x : w) x = x / found->second.divisor[std::size_t(index)];
+  return index < 0 || index >= std::int64_t(found->second.divisor.size()) ? 1 : found->second.divisor[std::size_t(index)];
+}
+
+void SmoothingPlan::apply(const std::string& module, std::int64_t row, std::vector<float>& w) const {
+  if (const std::vector<float>* factors = column_factors(module)) {
+    for (std::size_t k = 0; k < w.size(); ++k) w[k] = w[k] * (*factors)[k];
+  }
+  const float divisor = row_divisor(module, row);
+  for (float& x : w) x = x / divisor;
 }
 
 std::vector<float> smoothing_vector(const std::vector<float>& activation_absmax, const std::vector<float>& weight_absmax, double alpha) {

@@ -24,13 +24,17 @@ struct SmoothingPlan {
   std::map<std::string, std::vector<float>, std::less<>> vectors{};  // by tensor: divide
   int sites = 0, skipped_sites = 0;                                  // skipped: never seen in calibration, or a layer of it is not quantised
 
+  // What the columns of a module's matrix are multiplied by; null if they stay.
+  const std::vector<float>* column_factors(std::string_view module) const;
+  // What one row of it is divided by.
+  float row_divisor(std::string_view module, std::int64_t row) const;
   // One row of a module's matrix.
   void apply(const std::string& module, std::int64_t row, std::vector<float>& w) const;
 };
 
 // `is_quantized(module)`: only such layers may change. Channels that were never active, and weights that are zero, are left alone.
 template <class IsQuantized>
-SmoothingPlan plan_smoothing(const WeightStore& store, const ActivationMaxima& maxima, double alpha, IsQuantized is_quantized);
+SmoothingPlan plan_smoothing(const WeightStore& store, const ActivationRecord& record, double alpha, IsQuantized is_quantized);
 
 // s for one place. `weight_absmax` and `activation_absmax` [K].
 std::vector<float> smoothing_vector(const std::vector<float>& activation_absmax, const std::vector<float>& weight_absmax, double alpha);
@@ -39,16 +43,16 @@ std::vector<float> smoothing_vector(const std::vector<float>& activation_absmax,
 std::vector<float> column_absmax(const StoredLinear& linear);
 
 template <class IsQuantized>
-SmoothingPlan plan_smoothing(const WeightStore& store, const ActivationMaxima& maxima, double alpha, IsQuantized is_quantized) {
+SmoothingPlan plan_smoothing(const WeightStore& store, const ActivationRecord& record, double alpha, IsQuantized is_quantized) {
   SmoothingPlan plan;
   for (const models::SmoothingSite& site : models::smoothing_sites(store)) {
     bool usable = site.module.empty() || is_quantized(site.module);
-    for (const std::string& reader : site.readers) usable = usable && is_quantized(reader) && maxima.contains(reader);
+    for (const std::string& reader : site.readers) usable = usable && is_quantized(reader) && record.contains(reader);
     if (!usable) {
       ++plan.skipped_sites;
       continue;
     }
-    std::vector<float> weights, activations = maxima.find(site.readers[0])->second;
+    std::vector<float> weights, activations = record.find(site.readers[0])->second.absmax;
     for (const std::string& reader : site.readers) {
       const std::vector<float> of_reader = column_absmax(store.linear(reader));
       weights.resize(of_reader.size());

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """`octavo quantize`, and its files read by a reader that knows nothing but the format's description (numpy)."""
+import base64
+import html.parser
 import json
 import pathlib
+import resource
 import shutil
 import struct
 import subprocess
@@ -9,7 +12,7 @@ import time
 import unittest
 
 import numpy as np
-from program import DEMO, FAST, INVALID, PROGRAM, TINY, ProgramTest
+from program import DAMAGED, DEMO, FAST, INVALID, PROGRAM, TINY, ProgramTest, listing, read_png, read_safetensors, write_safetensors
 
 FILE = "diffusion_pytorch_model.safetensors"
 TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8, "U8": np.uint8, "BF16": np.uint16}
@@ -43,6 +46,34 @@ def unrotate(w, group):
     while matrix.shape[0] < group:
         matrix = np.kron(matrix, h4)
     return (w.reshape(w.shape[0], -1, group) @ matrix).reshape(w.shape)
+
+
+def dequantised(tensors):
+    """Plain float32 tensors from a file of int8 layers, by the format's description alone."""
+    plain = {}
+    for name, array in tensors.items():
+        module = name.removesuffix(".weight")
+        if array.dtype == np.int8:
+            marker = json.loads(tensors[f"{module}.comfy_quant"].tobytes())
+            w = array.astype(np.float64) * tensors[f"{module}.weight_scale"]
+            plain[name] = unrotate(w, marker["convrot_groupsize"]) if marker.get("convrot") else w
+        elif not name.endswith((".weight_scale", ".comfy_quant")):
+            plain[name] = array
+    return {name: np.asarray(array, np.float32) for name, array in plain.items()}
+
+
+def pixels(png):
+    return png[png.index(b"IDAT") :]
+
+
+def small_model(folder, side=64, steps=2):
+    """A copy of the tiny model whose own settings are quick."""
+    target = folder / "model"
+    shutil.copytree(TINY, target)
+    index = json.loads((target / "model_index.json").read_text())
+    index["generation_defaults"] = {"width": side, "height": side, "steps": steps, "guidance": 3}
+    (target / "model_index.json").write_text(json.dumps(index))
+    return target
 
 
 class Format(ProgramTest):
@@ -123,17 +154,43 @@ class Format(ProgramTest):
         for name in once:
             np.testing.assert_array_equal(once[name], twice[name], name)
 
+    def test_another_program_may_save_it_again(self):
+        """Same tensors, other order, no metadata, not aligned: what was read is what was written."""
+        _, once, _ = self.quantize("--group", "16", name="a.safetensors")
+        raw, _ = read_safetensors(self.folder / "a.safetensors")
+        write_safetensors(self.folder / "b.safetensors", {name: raw[name] for name in sorted(raw, key=lambda name: name[::-1])})
+        _, again, _ = self.quantize(source=self.folder / "b.safetensors", name="c.safetensors")
+        self.assertEqual(once.keys(), again.keys())
+        for name in once:
+            np.testing.assert_array_equal(once[name], again[name], name)
+
 
 class WholeModel(ProgramTest):
+    def velocity(self, model):
+        self.succeed("generate", "--model", model, *FAST[2:], "--prompt", "x", "--precision", "f32", "--output", self.folder / "x.png", "--dump", self.folder / "d")
+        tensors, _ = read_safetensors(self.folder / "d")
+        return np.concatenate([np.frombuffer(tensors[name][2], np.float32) for name in ("velocity_cond", "velocity_uncond")]).astype(np.float64)
+
+    def test_the_program_reads_the_file_as_its_description_says(self):
+        """The weights that numpy made of the file, put into a plain float32 model, are the weights that the program runs."""
+        ours = self.folder / "int8"
+        self.succeed("quantize", TINY, ours, "--group", "16", "--protect", "none", "--quiet")
+        theirs = self.folder / "plain"
+        shutil.copytree(TINY, theirs)
+        for part in ("transformer", "unconditional_transformer"):
+            plain = dequantised(read(ours / part / FILE)[0])
+            (theirs / part / FILE).unlink()
+            write_safetensors(theirs / part / FILE, {name: ("F32", list(array.shape), array.tobytes()) for name, array in plain.items()})
+        a, b = self.velocity(ours), self.velocity(theirs)
+        # Both are float32 products of weights that differ by the last bit of an unrotation: 2^-24 a weight, a few times that after two layers.
+        self.assertLess(np.linalg.norm(a - b) / np.linalg.norm(b), 1e-5)
+
     def test_a_model_folder_draws_the_picture_of_w8a8_at_load(self):
         """Plain int8 of the block linears is the same arithmetic as --precision w8a8 on the unquantised model: the same bytes."""
         self.succeed("quantize", TINY, self.folder / "int8", "--scheme", "w8a8", "--protect", "*adaln_modulation", "--quiet")
         model = ["--model", str(self.folder / "int8"), *FAST[2:]]
         ours = self.draw("a.png", "--precision", "w8a8", model=model)
         theirs = self.draw("b.png", "--precision", "w8a8")
-
-        def pixels(png):
-            return png[png.index(b"IDAT") :]
 
         self.assertEqual(pixels(ours), pixels(theirs))
         self.assertLess((self.folder / "int8" / "transformer" / FILE).stat().st_size, (TINY / "transformer" / FILE).stat().st_size * 0.75)
@@ -160,11 +217,7 @@ class WholeModel(ProgramTest):
     def test_smoothing_is_folded_into_a_file_of_the_same_kind(self):
         prompts = self.folder / "prompts.txt"
         prompts.write_text("a red circle on a white background\n\n  \ntwo blue stars\n")
-        small = self.folder / "model"
-        shutil.copytree(TINY, small)
-        index = json.loads((small / "model_index.json").read_text())
-        index["generation_defaults"] = {"width": 64, "height": 64, "num_inference_steps": 2, "steps": 2, "guidance": 3}
-        (small / "model_index.json").write_text(json.dumps(index))
+        small = small_model(self.folder)
         self.succeed("quantize", small, self.folder / "smooth", "--scheme", "w8a8", "--smooth", "0.5", "--calibrate", prompts, "--quiet")
         self.succeed("quantize", small, self.folder / "plain", "--scheme", "w8a8", "--quiet")
         smooth, metadata = read(self.folder / "smooth" / "transformer" / FILE)
@@ -188,18 +241,216 @@ class WholeModel(ProgramTest):
         out = self.folder / "o.safetensors"
         self.refuse(INVALID, "quantize", source, source, contains=["input and output are the same"])
         self.refuse(INVALID, "quantize", source / FILE, source / FILE, contains=["input and output are the same"])
+        self.refuse(INVALID, "quantize", source, source / FILE, contains=["input and output are the same"])
+        self.refuse(INVALID, "quantize", source / FILE, source, contains=["input and output are the same"])
         self.refuse(INVALID, "quantize", source, out, "--scheme", "w4a4", contains=["w4a4", "convrot, w8a8"])
         self.refuse(INVALID, "quantize", source, out, "--group", "48", contains=["48", "power of 4"])
         self.refuse(INVALID, "quantize", self.folder / "none", out, contains=["does not exist"])
         self.refuse(INVALID, "quantize", TINY, out, contains=["the output must be a folder"])
         self.refuse(INVALID, "quantize", source, "/proc/none/o.safetensors", contains=["/proc/none/o.safetensors"])
+        self.refuse(INVALID, "quantize", TINY, "/proc/none", contains=["/proc/none"])
         self.refuse(INVALID, "quantize", source, contains=["out is required"])
         empty = self.folder / "empty.txt"
-        empty.write_text("\n \n")
-        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--smooth", "0.5", "--calibrate", empty, contains=["holds no prompt"])
-        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--smooth", "0.5", contains=["--calibrate"])
+        empty.write_text("\n \n\t\r\n")
+        for asked in (["--smooth", "0.5"], ["--protect", "auto"], ["--report", self.folder / "r"]):
+            self.refuse(INVALID, "quantize", TINY, self.folder / "m", *asked, "--calibrate", empty, contains=["empty.txt", "holds no prompt", "one a line"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--smooth", "0.5", "--calibrate", self.folder / "no.txt", contains=["no.txt"])
         self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--smooth", "1.5", "--calibrate", empty, contains=["1.5", "0 to 1"])
-        self.refuse(INVALID, "quantize", source, out, "--smooth", "0.5", "--calibrate", empty, contains=["whole model folder"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--calibrate", empty, contains=["--smooth, --protect auto and --report"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--picture-steps", "2", contains=["--smooth, --protect auto and --report"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--report", self.folder / "r", "--picture-size", "100", contains=["--picture-size 100", "16"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--report", self.folder / "r", "--picture-steps", "0", contains=["--picture-steps 0", "at least 1"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--budget", "3", contains=["--protect auto"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--protect", "auto", "--budget", "300", contains=["300", "0 to 100"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--protect", "", contains=["--protect is empty"])
+        for asked in (["--smooth", "0.5"], ["--protect", "auto"]):
+            self.refuse(INVALID, "quantize", source, out, *asked, contains=["whole model folder", asked[0]])
+        self.refuse(INVALID, "quantize", source, out, "--report", empty, contains=["empty.txt"])
+
+    def test_an_output_inside_the_input(self):
+        model = small_model(self.folder)
+        before = listing(self.folder)
+        for out in (model / "int8", model / "vae" / "x", self.folder / "model" / ".." / "model" / "x"):
+            self.refuse(INVALID, "quantize", model, out, contains=["lies inside the input"])
+        link = self.folder / "link"
+        link.symlink_to(model)
+        self.refuse(INVALID, "quantize", model, link, contains=["input and output are the same"])
+        self.refuse(INVALID, "quantize", model, link / "x", contains=["lies inside the input"])
+        link.unlink()
+        self.assertEqual(listing(self.folder), before)
+
+
+class FullDisk(ProgramTest):
+    """A limit on the size of files stands for the disk: the write that passes it fails."""
+
+    def fail(self, limit, *arguments):
+        before = listing(self.folder)
+        done = subprocess.run([PROGRAM, *map(str, arguments), "--quiet"], capture_output=True, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        text = done.stderr.decode()
+        self.assertEqual(done.returncode, DAMAGED, text)
+        self.assertRegex(text, r"^octavo: output '[^']*': (writing failed|could not be completed) \(File too large\); is the disk full\?\n$")
+        self.assertEqual(done.stdout, b"")
+        self.assertEqual(listing(self.folder), before, "something half-written stays")
+
+    def test_one_file(self):
+        for limit in (0, 1, 5_000, 100_000):
+            self.fail(limit, "quantize", TINY / "transformer", self.folder / "o.safetensors")
+
+    def test_a_component_folder(self):
+        self.fail(100_000, "quantize", TINY / "transformer", self.folder / "deep" / "er")
+
+    def test_a_model_folder(self):
+        self.fail(100_000, "quantize", TINY, self.folder / "int8")
+
+    def test_what_was_there_stays(self):
+        (self.folder / "int8" / "transformer").mkdir(parents=True)
+        (self.folder / "int8" / "transformer" / FILE).write_text("older")
+        (self.folder / "int8" / "mine.txt").write_text("mine")
+        self.fail(100_000, "quantize", TINY, self.folder / "int8")
+        self.assertEqual((self.folder / "int8" / "transformer" / FILE).read_text(), "older")
+
+    def test_the_report(self):
+        model = small_model(self.folder)
+        size = max((TINY / part / FILE).stat().st_size for part in ("transformer", "unconditional_transformer"))
+        done = self.succeed("quantize", model, self.folder / "x", "--report", self.folder / "r", "--quiet")
+        self.assertIn(b"report.html", done.stdout)
+        page = (self.folder / "r" / "report.html").stat().st_size
+        largest = max((self.folder / "x" / part / FILE).stat().st_size for part in ("transformer", "unconditional_transformer"))
+        shutil.rmtree(self.folder / "r")
+        shutil.rmtree(self.folder / "x")
+        if page > largest:  # then there is a limit that only the page passes
+            self.fail((page + largest) // 2, "quantize", model, self.folder / "x", "--report", self.folder / "r")
+        self.fail(size // 8, "quantize", model, self.folder / "x", "--report", self.folder / "r")
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.images, self.outside, self.tables, self.text = [], [], 0, ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        values = dict(attributes)
+        if tag == "img":
+            self.images.append(values["src"])
+        self.tables += tag == "table"
+        self.outside += [tag for name, value in attributes if name in ("href", "src", "srcset", "data", "action") and not value.startswith("data:image/png;base64,")]
+        self.outside += [tag] if tag in ("link", "iframe", "object", "embed", "base") else []
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def ssim(a, b):
+    """Wang et al. 2004 on luma, window by window."""
+    x = np.arange(11) - 5
+    window = np.exp(-(x[:, None] ** 2 + x[None, :] ** 2) / (2 * 1.5**2))
+    window /= window.sum()
+    a, b = (np.lib.stride_tricks.sliding_window_view(p @ [0.299, 0.587, 0.114], (11, 11)) for p in (a, b))
+    def mean(values):
+        return (values * window).sum(axis=(-2, -1))
+    ma, mb = mean(a), mean(b)
+    da, db = a - ma[..., None, None], b - mb[..., None, None]
+    va, vb, cov = mean(da * da), mean(db * db), mean(da * db)
+    c1, c2 = 2.55**2, 7.65**2
+    return ((2 * ma * mb + c1) * (2 * cov + c2) / ((ma**2 + mb**2 + c1) * (va + vb + c2))).mean()
+
+
+class Receipt(ProgramTest):
+    def make(self, *arguments, prompts=("a <red> circle & more", "two blue stars")):
+        model = small_model(self.folder)
+        file = self.folder / "prompts.txt"
+        file.write_text("\n".join(prompts))
+        self.shown = json.loads(
+            self.succeed("quantize", model, self.folder / "out", "--calibrate", file, "--report", self.folder / "report", "--json", "--quiet", *arguments).stdout)
+        return json.loads((self.folder / "report" / "report.json").read_text()), Page((self.folder / "report" / "report.html").read_text())
+
+    def test_pictures_are_those_that_generate_draws_and_their_distances_are_right(self):
+        report, page = self.make("--group", "16")
+        self.assertEqual(page.outside, [], "the page asks for something that is not in it")
+        self.assertEqual(len(page.images), 6)
+        arrays = []
+        for image in page.images:
+            width, height, rgb, texts = read_png(base64.b64decode(image.split(",", 1)[1], validate=True))
+            self.assertEqual((width, height, texts), (64, 64, {}))
+            arrays.append(np.frombuffer(rgb, np.uint8).reshape(64, 64, 3).astype(np.float64))
+        for index, (shown, prompt) in enumerate(zip(report["pictures"], ("a <red> circle & more", "two blue stars"))):
+            before, after, difference = arrays[3 * index : 3 * index + 3]
+            self.assertEqual((shown["prompt"], shown["seed"]), (prompt, index))
+            for picture, model, precision in ((before, "model", "f32"), (after, "out", "w8a8")):
+                png = self.folder / "again.png"
+                self.succeed("generate", "--model", self.folder / model, "--precision", precision, "--prompt", prompt, "--seed", str(index), "--output", png)
+                self.assertEqual(read_png(png.read_bytes())[2], picture.astype(np.uint8).tobytes())
+            self.assertAlmostEqual(shown["ssim"], ssim(before, after), places=9)
+            self.assertAlmostEqual(shown["psnr_db"], 10 * np.log10(255**2 / np.mean((before - after) ** 2)), places=9)
+            np.testing.assert_array_equal(difference, np.clip(128 + 8 * (after - before), 0, 255))
+        self.assertIn("a <red> circle & more", page.text)
+        self.assertIn("difference × 8", page.text)
+
+    def test_every_layer_is_there_with_its_error_and_its_outliers(self):
+        report, page = self.make("--scheme", "w8a8")
+        self.assertIn(report["verdict"], ("good", "check", "bad"))
+        self.assertEqual(report["verdict"], self.shown["report"]["verdict"])
+        for file, shown in zip(report["files"], self.shown["files"]):
+            self.assertEqual([layer["module"] for layer in file["layers"]], [layer["module"] for layer in shown["layers"]])
+            self.assertEqual(file["bytes_after"], pathlib.Path(file["path"]).stat().st_size)
+            for layer in file["layers"]:
+                self.assertIn(layer["module"], page.text)
+                if not layer["quantized"]:
+                    continue
+                # Weight and activation each cost a step of absmax / 127 at most: with K <= 768 Gaussian numbers the largest is under 5 rms, so each
+                # error is under 5 / 127 / sqrt(12) = 1.14 %; real rows have outliers of input max/rms times that.
+                limit = np.hypot(1.14e-2, layer["input"]["outlier_ratio"] / 127 / 12**0.5)
+                self.assertGreater(layer["output_error"], 1e-3, layer["module"])
+                self.assertLess(layer["output_error"], 2 * limit, layer["module"])
+                self.assertAlmostEqual(layer["output_snr_db"], -20 * np.log10(layer["output_error"]), places=9)
+                self.assertGreaterEqual(layer["input"]["outlier_ratio"], 1)
+
+    def test_the_worst_layers_are_kept_within_the_budget(self):
+        model = small_model(self.folder)
+        quick = ("--scheme", "w8a8", "--picture-size", "32", "--picture-steps", "1", "--json", "--quiet")
+        for budget in (0, 10, 40):
+            for out in ("plain", "auto"):
+                shutil.rmtree(self.folder / out, ignore_errors=True)
+            self.succeed("quantize", model, self.folder / "plain", "--scheme", "w8a8", "--quiet")
+            done = self.succeed("quantize", model, self.folder / "auto", "--protect", "auto", "--budget", str(budget), *quick)
+            for file in json.loads(done.stdout)["files"]:
+                part = pathlib.Path(file["path"]).parent.name
+                plain = (self.folder / "plain" / part / FILE).stat().st_size
+                self.assertLessEqual(file["bytes_after"], plain * (1 + budget / 100))
+                kept = [layer for layer in file["layers"] if layer["became"] == "kept: worst output"]
+                self.assertEqual(bool(kept), budget > 0)
+                room = plain * (1 + budget / 100) - file["bytes_after"]
+                for layer in file["layers"]:
+                    if layer["quantized"] and any(layer["output_error"] > other["output_error"] for other in kept):
+                        self.assertGreater(layer["bytes_after"], room, f"{layer['module']} is worse than a kept one and would have fitted")
+                tensors, _ = read(self.folder / "auto" / part / FILE)
+                source, _ = read(model / part / FILE)
+                for layer in kept:
+                    np.testing.assert_array_equal(tensors[f"{layer['module']}.weight"], source[f"{layer['module']}.weight"])
+
+    def test_one_file_has_a_page_without_pictures(self):
+        done = self.succeed("quantize", TINY / "transformer", self.folder / "o.safetensors", "--report", self.folder / "r")
+        page = Page((self.folder / "r" / "report.html").read_text())
+        self.assertEqual(page.images, [])
+        self.assertIn("is not a whole model folder, so nothing could be drawn", page.text)
+        self.assertEqual(json.loads((self.folder / "r" / "report.json").read_text())["verdict"], "check")
+        self.assertIn(b"report.html: check", done.stdout)
+
+    def test_the_same_command_writes_the_same_page(self):
+        pages = []
+        for threads in ("1", "3"):
+            self.make("--threads", threads)
+            pages.append([(self.folder / "report" / name).read_bytes() for name in ("report.html", "report.json")])
+            for name in ("model", "out", "report"):
+                shutil.rmtree(self.folder / name)
+        self.assertEqual(pages[0], pages[1])
+
+    def test_built_in_prompts_are_said(self):
+        done = self.succeed("quantize", small_model(self.folder), self.folder / "o", "--protect", "auto", "--picture-size", "32", "--picture-steps", "1")
+        self.assertIn("calibrates with 4 built-in prompts; --calibrate FILE takes yours", done.stderr.decode())
+        self.assertRegex(done.stderr.decode(), r"--protect auto: \d+ of \d+ measured layers kept in bf16")
 
 
 if __name__ == "__main__":

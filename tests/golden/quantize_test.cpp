@@ -77,7 +77,7 @@ class Quantize : public ::testing::TestWithParam<std::string> {
     for (const auto& [in, out] : {std::pair{from.cond, result.cond}, std::pair{from.uncond, result.uncond}}) {
       fs::create_directories(out);
       fs::copy_file(in / "config.json", out / "config.json");
-      if (statistics != nullptr) recipe.activations = statistics->of(in == from.cond ? "transformer" : "unconditional_transformer");
+      if (statistics != nullptr) recipe.activations = &statistics->of(in == from.cond ? "transformer" : "unconditional_transformer");
       const QuantizeReport made = quantize_checkpoint(in, out / golden::kDiffusersFile, recipe, cpu.pool, observer);
       if (report != nullptr) *report = made;
     }
@@ -109,18 +109,26 @@ TEST_P(Quantize, precisions_for_comparison) {
 }
 
 TEST_P(Quantize, errors_per_layer_and_after_guidance) {
+  Observer nobody;
+  ActivationStatistics statistics(nobody);
+  cpu.ctx.observer = &statistics;
   const Tensor expected = source().guided(cpu, reference, precision::f32);
+  cpu.ctx.observer = nullptr;
   QuantizeReport plain_report, rotated_report;
-  const Denoisers plain = quantized(source(), "plain", {.group = 0}, &plain_report);
-  const Denoisers rotated = quantized(source(), "rotated", {.group = 16}, &rotated_report);
-  double plain_sum = 0, rotated_sum = 0;
+  const Denoisers plain = quantized(source(), "plain", {.group = 0}, &plain_report, &statistics);
+  const Denoisers rotated = quantized(source(), "rotated", {.group = 16}, &rotated_report, &statistics);
+  double plain_sum = 0, rotated_sum = 0, plain_output = 0, rotated_output = 0;
   for (std::size_t i = 0; i < plain_report.layers.size(); ++i) {
     const QuantizedLayer& a = plain_report.layers[i];
     const QuantizedLayer& b = rotated_report.layers[i];
     if (!a.is_quantized) continue;
-    std::printf("%s %-40s plain %.4f  rotated %.4f (%d)\n", GetParam().c_str(), a.module.c_str(), a.relative_error, b.relative_error, b.rotation_group);
+    std::printf("%s %-40s weight: plain %.4f  rotated %.4f (%d)   output: plain %.4f  rotated %.4f\n", GetParam().c_str(), a.module.c_str(), a.relative_error,
+                b.relative_error, b.rotation_group, a.output_error, b.output_error);
     plain_sum += a.relative_error * a.relative_error;
     rotated_sum += b.relative_error * b.relative_error;
+    ASSERT_TRUE(a.was_measured() && b.was_measured()) << a.module;
+    plain_output += a.output_error * a.output_error;
+    rotated_output += b.output_error * b.output_error;
     EXPECT_EQ(b.rotation_group, 16);
     // A step of the largest weight / 127 has a uniform error of step / sqrt(12): with rows of Gaussian weights, whose largest of K <= 512 is
     // below 4.5 times their root mean square, 4.5 / 127 / sqrt(12) = 1.02 %.
@@ -132,6 +140,8 @@ TEST_P(Quantize, errors_per_layer_and_after_guidance) {
               error(source(), precision::w8a8, expected));
   // These weights are Gaussian already, so a rotation has nothing to gain; it must not lose either, beyond what two draws of rounding differ by.
   EXPECT_LE(std::sqrt(rotated_sum), 1.1 * std::sqrt(plain_sum));
+  // What the layers read is not Gaussian, products of SiLU least of all: there the rotation gains, and over all layers it must.
+  EXPECT_LE(std::sqrt(rotated_output), std::sqrt(plain_output));
   EXPECT_LE(rotated_error, 1.25 * plain_error);
 }
 
@@ -177,6 +187,49 @@ TEST_P(Quantize, smoothing_costs_nothing_where_there_is_no_outlier) {
   const double plain = error(quantized(source(), "plain", {.group = 0}), precision::w8a8, expected);
   std::printf("%s without outlier: plain %.5f  smoothed %.5f\n", GetParam().c_str(), plain, smoothed);
   EXPECT_LE(smoothed, 1.25 * plain);
+}
+
+// One column of one matrix made 200 times as large: its rows keep 7 - log2(200 / 3) = 1 bit for everything else.
+TEST_P(Quantize, the_layer_that_suffers_most_is_the_one_that_is_kept) {
+  const std::string victim = "layers.1.attention.to_k";
+  Denoisers planted{temporary.path() / "victim" / "transformer", source().uncond};
+  golden::EditableCheckpoint checkpoint(source().cond / golden::kDiffusersFile);
+  checkpoint.convert(DType::f32);
+  const TensorView w = checkpoint.tensors().at(victim + ".weight");
+  for (std::int64_t n = 0; n < w.rows(); ++n) w.row<float>(n)[9] *= 200;
+  fs::create_directories(planted.cond);
+  fs::copy_file(source().cond / "config.json", planted.cond / "config.json");
+  checkpoint.write(planted.cond / golden::kDiffusersFile);
+
+  Observer nobody;
+  ActivationStatistics statistics(nobody);
+  cpu.ctx.observer = &statistics;
+  planted.guided(cpu, reference, precision::f32);
+  cpu.ctx.observer = nullptr;
+  const auto convert = [&](double budget) {
+    const fs::path out = temporary.path() / "kept.safetensors";
+    QuantizeRecipe recipe{.group = 0, .protects_worst = true, .budget = budget, .activations = &statistics.of("transformer")};
+    QuantizeReport report = quantize_checkpoint(planted.cond, out, recipe, cpu.pool, nobody);
+    EXPECT_EQ(std::int64_t(fs::file_size(out)), report.bytes_after);
+    return report;
+  };
+  const QuantizeReport none = convert(0);
+  const auto kept_as_worst = [](const QuantizeReport& report) {
+    std::vector<std::string> names;
+    for (const QuantizedLayer& layer : report.layers) {
+      if (layer.after == "kept: worst output") names.push_back(layer.module);
+    }
+    return names;
+  };
+  EXPECT_TRUE(kept_as_worst(none).empty());
+  const auto worst = std::max_element(none.layers.begin(), none.layers.end(), [](const auto& a, const auto& b) { return a.output_error < b.output_error; });
+  EXPECT_EQ(worst->module, victim);
+  // Room for its second byte per weight and no more.
+  const double room = double(w.rows() * w.columns()) / double(none.bytes_after);
+  const QuantizeReport kept = convert(room);
+  EXPECT_THAT(kept_as_worst(kept), ::testing::Contains(victim));
+  EXPECT_LE(double(kept.bytes_after), (1 + room) * double(none.bytes_after));
+  EXPECT_THAT(convert(room / 1000).remarks, ::testing::Contains(::testing::HasSubstr("worst of the others " + victim)));
 }
 
 TEST_P(Quantize, an_int8_file_quantised_again_is_unchanged) {

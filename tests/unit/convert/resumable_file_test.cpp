@@ -70,6 +70,19 @@ TEST_F(ResumableFileTest, a_damaged_journal_is_no_journal) {
   EXPECT_TRUE(ResumableFile(path, 3, "plan").finished().empty());
 }
 
+TEST_F(ResumableFileTest, killed_while_writing_the_journal) {
+  {
+    ResumableFile file(path, 3, "plan");
+    file.finish_part("one", "");
+  }
+  std::ofstream(path.string() + ".partial.json.4711.part") << "{\"pl";
+  ResumableFile file(path, 3, "plan");
+  EXPECT_EQ(file.finished().size(), 1u);
+  file.write_at(0, bytes("abc"));
+  file.commit();
+  EXPECT_EQ(files(), 1u);
+}
+
 TEST_F(ResumableFileTest, two_writers_of_one_file) {
   const ResumableFile first(path, 3, "plan");
   EXPECT_THROW(ResumableFile(path, 3, "plan"), InvalidArgument);
