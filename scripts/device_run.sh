@@ -2,7 +2,7 @@
 # Builds, tests, sanitises and measures on a GPU machine that may be bare: no network, no Debian packages.
 #   scripts/pack_device_deps.sh                         once, where the packages are; makes .device/deps.tar.xz
 #   OUT=results scripts/device_run.sh [part …]          on the GPU machine, from the root of the tree
-# Parts, in this order when none is named:  env build tests sanitize producers tune bench
+# Parts, in this order when none is named:  env build tests sanitize producers tune bench attention
 # Environment: OUT (records, default ./device-out), ARCHS (default 90a-real), JOBS, TESTS (name pattern of GPU tests, default all),
 #   TARGETS (more build targets), BENCH_ARGS, LIMIT (seconds for one part, default 400).
 # A part that fails is reported and the rest still run; the exit status is the number of failed parts.
@@ -16,7 +16,7 @@ archs=${ARCHS:-90a-real}
 limit=${LIMIT:-400}
 mkdir -p "$out"
 parts=("$@")
-[ ${#parts[@]} -eq 0 ] && parts=(env build tests sanitize producers tune bench)
+[ ${#parts[@]} -eq 0 ] && parts=(env build tests sanitize producers tune bench attention)
 
 deps=$build-deps
 if [ -f .device/deps.tar.xz ] && [ ! -d "$deps/usr" ]; then
@@ -128,12 +128,17 @@ part_bench() {
   python3 scripts/show_bench.py "$out/bench_linear.json"
 }
 
+part_attention() {
+  "$build/bin/attention_bench" >"$out/attention.jsonl" && cat "$out/attention.jsonl"
+  python3 bench/peers/attention_torch.py | tee -a "$out/attention.jsonl"
+}
+
 failures=0
 log=$out/run.log
 : >"$log"
 for part in "${parts[@]}"; do
   if ! declare -F "part_$part" >/dev/null; then
-    echo "device_run: unknown part '$part'; known are env build tests sanitize producers tune bench" >&2
+    echo "device_run: unknown part '$part'; known are env build tests sanitize producers tune bench attention" >&2
     exit 2
   fi
   start=$(date +%s)
