@@ -5,6 +5,7 @@
 #include "device/cuda_check.h"
 #include "ops/linear/float_launch.h"
 #include "ops/linear/linear_backend.h"
+#include "ops/linear/linear_cublaslt.h"
 #include "ops/row_launch.h"
 
 namespace octavo {
@@ -20,11 +21,15 @@ void linear_cuda(ExecContext& ctx, const TensorView& x, const LinearWeights& w, 
   if (epilogue.mod_gate) launch.mod_gate = epilogue.mod_gate->as<const float>();
   if (epilogue.residual) launch.residual = rows_in(*epilogue.residual);
   cuda_check(cudaSetDevice(y.device.index), "linear: select device");
-  const bool is_mma = fits_float_mma(launch, caps_of(y.device).sm);
+  const bool is_library = linear_cublaslt(ctx, launch, y.device);
+  const bool is_mma = !is_library && fits_float_mma(launch, caps_of(y.device).sm);
   if (log::enabled(log::Level::debug, "dispatch")) {
     log::debug("dispatch", "linear '{}': M {}, N {}, K {}, {} x {}: {}", w.name, launch.m, launch.n, launch.k, name_of(x.dtype), name_of(w.weight.dtype),
-               is_mma ? "mma.sync" : "plain (no tensor cores: needs 16-bit floats of one type, K % 8 = 0, 16-byte aligned rows, sm_80)");
+               is_library ? "cuBLASLt"
+               : is_mma   ? "mma.sync"
+                          : "plain (no tensor cores: needs 16-bit floats of one type, K % 8 = 0, 16-byte aligned rows, sm_80)");
   }
+  if (is_library) return;
   is_mma ? launch_float_mma(launch, stream_of(ctx)) : launch_float_plain(launch, stream_of(ctx));
 }
 

@@ -1,0 +1,59 @@
+// Float projections through cuBLASLt, where it is installed, against the plain CPU body.
+#include <fmt/format.h>
+
+#include "gpu/bounds_test.h"
+#include "ops/linear/linear_backend.h"
+#include "ops/linear/linear_cublaslt.h"
+#include "ops/row_launch.h"
+
+namespace octavo {
+namespace {
+
+using namespace octavo::testing;  // NOLINT
+
+class CublasltCuda : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (!cublaslt_missing().empty()) GTEST_SKIP() << "needs libcublasLt: " << cublaslt_missing();  // optional even where a GPU is required
+  }
+
+  void expect_linear(DType type, DType y_type, std::int64_t m, std::int64_t n, std::int64_t k) {
+    const std::string what = fmt::format("{} to {}, M {}, N {}, K {}", name_of(type), name_of(y_type), m, n, k);
+    const Tensor x = gaussian(random(), type, {m, k}), w = gaussian(random(), type, {n, k}, 0.5f);
+    const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), wide(y_type, {m, n + 64}, gpu().device);
+    const TensorView y = wide.view().column_range(64, n);  // strided, as a slice of a fused buffer is
+    ExecContext ctx = gpu_context();
+    ASSERT_TRUE(linear_cublaslt(ctx, {.x = rows_in(gpu_x), .w = rows_in(gpu_w), .y = rows_in(y), .m = m, .n = n, .k = k}, gpu().device)) << what;
+    const Tensor want(DType::f32, {m, n}), size(DType::f32, {m, n}), abs_x = magnitudes(x), abs_w = magnitudes(w);
+    linear_cpu(x, {.name = "test", .weight = w}, {}, want.view());
+    linear_cpu(abs_x, {.name = "size", .weight = abs_w}, {}, size.view());
+    const Tensor all = to_cpu(wide);
+    Tensor got(y_type, {m, n});
+    for (std::int64_t row = 0; row < m; ++row)
+      std::memcpy(got.view().row_bytes(row), all.view().column_range(64, n).row_bytes(row), std::size_t(n) * bytes_of(y_type));
+    const double steps = 0x1p-24 * (2.0 * double(k) + 8);
+    expect_within(got, want, [&](std::int64_t i) { return steps * (double(size.as<float>()[i]) + 8); }, what);
+  }
+};
+
+TEST_F(CublasltCuda, projections_equal_the_cpu_body) {
+  for (const DType type : {DType::bf16, DType::f16}) {
+    for (const std::int64_t m : {1, 127, 300}) {
+      for (const DType y : {type, DType::f32}) expect_linear(type, y, m, 256, 512);
+    }
+  }
+  expect_linear(DType::bf16, DType::bf16, 200, 136, 4608);
+}
+
+TEST_F(CublasltCuda, leaves_alone_what_it_cannot_express) {
+  const Tensor x = to_gpu(gaussian(random(), DType::bf16, {8, 64})), w = to_gpu(gaussian(random(), DType::f32, {16, 64}));
+  const Tensor y(DType::bf16, {8, 16}, gpu().device);
+  ExecContext ctx = gpu_context();
+  EXPECT_FALSE(linear_cublaslt(ctx, {.x = rows_in(x), .w = rows_in(w), .y = rows_in(y), .m = 8, .n = 16, .k = 64}, gpu().device)) << "two types";
+  EXPECT_FALSE(linear_cublaslt(ctx, {.x = rows_in(x), .w = rows_in(x), .y = rows_in(y), .m = 8, .n = 8, .k = 64, .silu = true}, gpu().device)) << "an epilogue";
+}
+
+}  // namespace
+}  // namespace octavo
