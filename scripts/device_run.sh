@@ -2,7 +2,7 @@
 # Builds, tests, sanitises and measures on a GPU machine that may be bare: no network, no Debian packages.
 #   scripts/pack_device_deps.sh                         once, where the packages are; makes .device/deps.tar.xz
 #   OUT=results scripts/device_run.sh [part …]          on the GPU machine, from the root of the tree
-# Parts, in this order when none is named:  env build tests sanitize producers tune bench attention
+# Parts, in this order when none is named:  env build tests sanitize producers tune bench attention forward
 # Environment: OUT (records, default ./device-out), ARCHS (default 90a-real), JOBS, TESTS (name pattern of GPU tests, default all),
 #   TARGETS (more build targets), BENCH_ARGS, LIMIT (seconds for one part, default 400).
 # A part that fails is reported and the rest still run; the exit status is the number of failed parts.
@@ -16,7 +16,7 @@ archs=${ARCHS:-90a-real}
 limit=${LIMIT:-400}
 mkdir -p "$out"
 parts=("$@")
-[ ${#parts[@]} -eq 0 ] && parts=(env build tests sanitize producers tune bench attention)
+[ ${#parts[@]} -eq 0 ] && parts=(env build tests sanitize producers tune bench attention forward)
 
 deps=$build-deps
 if [ -f .device/deps.tar.xz ] && [ ! -d "$deps/usr" ]; then
@@ -133,12 +133,20 @@ part_attention() {
   python3 bench/peers/attention_torch.py | tee -a "$out/attention.jsonl"
 }
 
+# The denoiser in full size with random weights, which the machine writes itself (18.6 GB); beside it the reference implementation, if its script was carried.
+part_forward() {
+  local model=/tmp/octavo-random-dit
+  [ -f "$model/config.json" ] || python3 tools/make_large_checkpoint.py "$model" || return 1
+  "$build/bin/gpu_forward" "$model" --size 1024 --text 0,256 | tee "$out/forward.jsonl"
+  if [ -f .peers/dev/dit_peer.py ]; then python3 .peers/dev/dit_peer.py | tee "$out/forward_peer.txt"; fi
+}
+
 failures=0
 log=$out/run.log
 : >"$log"
 for part in "${parts[@]}"; do
   if ! declare -F "part_$part" >/dev/null; then
-    echo "device_run: unknown part '$part'; known are env build tests sanitize producers tune bench attention" >&2
+    echo "device_run: unknown part '$part'; known are env build tests sanitize producers tune bench attention forward" >&2
     exit 2
   fi
   start=$(date +%s)
