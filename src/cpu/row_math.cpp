@@ -67,26 +67,31 @@ void rotate_by(float* x, std::int64_t count, std::int64_t stride) { rotate_runs(
 
 }  // namespace
 
+// Σ term(x[k]) in the order of row_math.h.
+template <class Term>
+[[gnu::always_inline]] inline float sum_of(const float* x, std::int64_t count, const Term& term) {
+  float total[kLanes] = {};
+  for (std::int64_t first = 0; first < count; first += kSumBlock) {
+    const std::int64_t end = std::min(count, first + kSumBlock);
+    float lane[kLanes] = {};
+    std::int64_t k = first;
+    for (; k + kLanes <= end; k += kLanes) {
+      for (int i = 0; i < kLanes; ++i) lane[i] += term(x[k + i]);
+    }
+    for (int i = 0; k + i < end; ++i) lane[i] += term(x[k + i]);
+    for (int i = 0; i < kLanes; ++i) total[i] += lane[i];
+  }
+  return halve(total);
+}
+
 OCTAVO_CPU_CLONES
 float sum(const float* x, std::int64_t count) {
-  float lane[kLanes] = {};
-  std::int64_t k = 0;
-  for (; k + kLanes <= count; k += kLanes) {
-    for (int i = 0; i < kLanes; ++i) lane[i] += x[k + i];
-  }
-  for (int i = 0; k + i < count; ++i) lane[i] += x[k + i];
-  return halve(lane);
+  return sum_of(x, count, [](float v) { return v; });
 }
 
 OCTAVO_CPU_CLONES
 float sum_squares(const float* x, std::int64_t count, float center) {
-  float lane[kLanes] = {};
-  std::int64_t k = 0;
-  for (; k + kLanes <= count; k += kLanes) {
-    for (int i = 0; i < kLanes; ++i) lane[i] += (x[k + i] - center) * (x[k + i] - center);
-  }
-  for (int i = 0; k + i < count; ++i) lane[i] += (x[k + i] - center) * (x[k + i] - center);
-  return halve(lane);
+  return sum_of(x, count, [center](float v) { return (v - center) * (v - center); });
 }
 
 OCTAVO_CPU_CLONES

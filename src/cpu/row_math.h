@@ -6,8 +6,9 @@
 
 namespace octavo::cpu {
 
-// Σ x[k] and Σ (x[k] - center)², float32: 16 interleaved partial sums (k mod 16), then halved as a tree 8, 4, 2, 1.
-// A 512-bit register keeps this order too; its error grows with K/16, not with K.
+// Σ x[k] and Σ (x[k] - center)², float32: 16 interleaved partial sums (k mod 16) of each block of kSumBlock numbers, added up block after block, then halved as
+// a tree 8, 4, 2, 1. A 512-bit register keeps this order too; a number goes through at most 32 + K/512 + 4 additions.
+inline constexpr std::int64_t kSumBlock = 512;
 float sum(const float* x, std::int64_t count);
 float sum_squares(const float* x, std::int64_t count, float center);
 

@@ -65,14 +65,21 @@ TEST(CpuMath, vector_loops_equal_single_calls) {  // whatever the register, ever
 
 TEST(CpuMath, sums_keep_the_documented_order) {
   Random random(2);
-  for (const int count : {1, 15, 16, 17, 31, 100, 4608}) {
+  for (const int count : {1, 15, 16, 17, 31, 100, 511, 512, 513, 1025, 4608}) {
     std::vector<float> x(static_cast<std::size_t>(count));
     for (float& value : x) value = random.normal();
     float lane[16] = {}, square[16] = {};
-    for (int k = 0; k < count; ++k) {
-      const float centered = x[std::size_t(k)] - 0.25f;
-      lane[k % 16] += x[std::size_t(k)];
-      square[k % 16] += centered * centered;
+    for (int first = 0; first < count; first += int(cpu::kSumBlock)) {
+      float block[16] = {}, block_square[16] = {};
+      for (int k = first; k < std::min(count, first + int(cpu::kSumBlock)); ++k) {
+        const float centered = x[std::size_t(k)] - 0.25f;
+        block[k % 16] += x[std::size_t(k)];
+        block_square[k % 16] += centered * centered;
+      }
+      for (int i = 0; i < 16; ++i) {
+        lane[i] += block[i];
+        square[i] += block_square[i];
+      }
     }
     for (int width = 8; width > 0; width /= 2) {
       for (int i = 0; i < width; ++i) {
@@ -83,6 +90,17 @@ TEST(CpuMath, sums_keep_the_documented_order) {
     EXPECT_EQ(cpu::sum(x.data(), count), lane[0]);
     EXPECT_EQ(cpu::sum_squares(x.data(), count, 0.25f), square[0]);
   }
+}
+
+// Numbers of one sign: each of the 32 + K/512 + 4 additions that a number goes through rounds by at most 2^-24 of the sum.
+TEST(CpuMath, sums_of_squares_stay_exact_on_long_rows) {
+  Random random(3);
+  std::vector<float> x(53248);
+  for (float& value : x) value = random.normal();
+  double exact = 0;
+  for (const float value : x) exact += double(value) * double(value);
+  const double count = double(x.size());
+  EXPECT_NEAR(double(cpu::sum_squares(x.data(), std::int64_t(x.size()), 0.0f)) / exact, 1.0, 0x1p-24 * (1 + 32 + count / 512 + 4));
 }
 
 TEST(CpuMath, max_ignores_nan_and_finds_every_position) {
