@@ -65,6 +65,11 @@ def fp8(shape):
     return encode
 
 
+def fp8_cast(w):
+    codes = c.e4m3_encode(w)
+    return {"weight": stored("F8_E4M3", codes)}, c.e4m3_decode(codes, np.float32(1))
+
+
 def nf4(nested):
     def encode(w):
         packed, absmax = c.nf4_encode(w)
@@ -195,6 +200,12 @@ def add_fp8(out, tiny):
         extra = {"comfy_quant": text({"format": "float8_e4m3fn"}), "input_scale": stored("F32", np.float32(0.25))}
         tensors, expected = convert(tiny.fused[branch], fp8("scalar"), only=lambda m: not m.startswith(SENSITIVE), extra=extra)
         out.add("fp8_comfy", tiny, branch, tensors, expected, prefix="model.diffusion_model.")
+        # older ComfyUI: another name for the scale, and a marker of the whole file
+        tensors, expected = convert(tiny.fused[branch], fp8("scalar"), only=lambda m: not m.startswith(SENSITIVE))
+        tensors = {n.replace(".weight_scale", ".scale_weight"): t for n, t in tensors.items()} | {"scaled_fp8": stored("F8_E4M3", c.e4m3_encode(np.zeros(2, np.float32)))}
+        out.add("fp8_comfy_older", tiny, branch, tensors, expected, prefix="model.diffusion_model.")
+        # a plain cast, without any scale
+        out.add("fp8_cast", tiny, branch, *convert(tiny.fused[branch], fp8_cast, only=lambda m: not m.startswith(SENSITIVE)))
 
 
 def add_nf4(out, tiny):

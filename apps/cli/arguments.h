@@ -18,6 +18,7 @@ struct GenerateArguments {
 struct InspectArguments {
   std::string path{};
   std::string precision = "auto";
+  std::optional<std::string> width{}, height{};
   bool json = false;
 };
 

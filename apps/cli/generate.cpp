@@ -70,7 +70,8 @@ EngineOptions to_engine_options(const GenerateArguments& arguments) {
   options.device = arguments.device.value_or("auto");
   if (arguments.threads) {
     options.threads = to_int("generate: --threads", *arguments.threads);
-    if (options.threads < 1) throw InvalidArgument(fmt::format("generate: --threads {} must be at least 1; leave it out for one per core", options.threads));
+    if (options.threads < 1)
+      throw InvalidArgument(fmt::format("generate: --threads {}: at least 1 thread is needed; leave the option out for one per core", options.threads));
   }
   options.cpu_reference = arguments.cpu_reference;
   return options;
@@ -100,6 +101,27 @@ std::vector<std::string> output_paths(const GenerateArguments& arguments, const 
   return paths;
 }
 
+// What the work reads and what it writes, and what it writes twice, must be different files however they are spelled.
+void refuse_one_file_twice(const GenerateArguments& arguments, const Request& request, const std::vector<std::string>& paths) {
+  const auto same = [](const std::string& a, const std::string& b) {
+    std::error_code ignored;
+    if (fs::exists(a, ignored) && fs::exists(b, ignored)) return fs::equivalent(a, b, ignored);
+    return fs::weakly_canonical(fs::absolute(a, ignored), ignored) == fs::weakly_canonical(fs::absolute(b, ignored), ignored);
+  };
+  const auto refuse = [&](const char* option, const std::string& path, const char* other) {
+    throw InvalidArgument(fmt::format("generate: {} and {} are the same file '{}'; give two names", option, other, path));
+  };
+  for (const std::string& path : paths) {
+    if (path == "-") continue;
+    if (request.dump_path && same(*request.dump_path, path)) refuse("--dump", path, "--output");
+    if (request.noise && same(request.noise->path, path)) refuse("--noise", path, "--output");
+    if (arguments.prompt_file && same(*arguments.prompt_file, path)) refuse("--prompt-file", path, "--output");
+  }
+  if (!request.dump_path) return;
+  if (request.noise && same(request.noise->path, *request.dump_path)) refuse("--noise", *request.dump_path, "--dump");
+  if (arguments.prompt_file && same(*arguments.prompt_file, *request.dump_path)) refuse("--prompt-file", *request.dump_path, "--dump");
+}
+
 // The most memory that this process ever held in RAM, mapped weights included.
 std::int64_t peak_memory_bytes() {
   rusage usage{};
@@ -120,9 +142,7 @@ void generate(const GenerateArguments& arguments) {
   const EngineOptions options = to_engine_options(arguments);
   const std::vector<std::string> paths = output_paths(arguments, request);
   if (arguments.dump) request.dump_path = check_output_path(*arguments.dump, "generate: --dump");
-  if (request.dump_path && *request.dump_path == paths.front()) {
-    throw InvalidArgument(fmt::format("generate: --dump and --output are the same file '{}'; give two names", paths.front()));
-  }
+  refuse_one_file_twice(arguments, request, paths);
 
   catch_interrupts();
   const auto start = std::chrono::steady_clock::now();
@@ -155,7 +175,7 @@ void generate(const GenerateArguments& arguments) {
   const std::int64_t peak = peak_memory_bytes();
   if (arguments.json) print_result(describe_pictures(drawn, seconds, peak, request.dump_path.value_or("")));
   if (!arguments.quiet) {
-    fmt::print(stderr, "done: {} picture{} in {:.1f} s, peak memory {:.0f} MiB\n", drawn.size(), drawn.size() == 1 ? "" : "s", seconds, double(peak) / 1048576);
+    say(fmt::format("done: {} picture{} in {:.1f} s, peak memory {:.0f} MiB\n", drawn.size(), drawn.size() == 1 ? "" : "s", seconds, double(peak) / 1048576));
   }
 }
 

@@ -25,11 +25,12 @@ Examples:
 What an option leaves open comes from --preset, then from the model's own defaults, then from default-20 at 1024x1024.
 )";
 
-inline constexpr const char* kInspectHelp = R"(Says what is in a model folder, a safetensors file or a picture, without loading it.
+inline constexpr const char* kInspectHelp = R"(Says what is in a model folder, a file with weights or a picture, without loading it. Which dialect, which layers run as
+they are stored and why the others do not, how much memory a picture would take.
 
 Examples:
   octavo inspect models/demo
-  octavo inspect models/demo --precision w8a8
+  octavo inspect ideogram-4-int8 --precision w8a8 --width 1536 --height 1024
   octavo inspect models/demo/vae/diffusion_pytorch_model.safetensors --json
   octavo inspect stars.png             # the request it was drawn from, and the command that repeats it
 )";

@@ -1,7 +1,11 @@
 // The `octavo` program: words to arguments, exceptions to exit codes. The only file that includes the parsing library.
 #include <CLI/CLI.hpp>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -17,6 +21,7 @@
 #include "gpu_commands.h"
 #include "help.h"
 #include "interrupt.h"
+#include "numbers.h"
 #include "octavo/error.h"
 #include "quantize_command.h"
 
@@ -100,10 +105,22 @@ void add_inspect(CLI::App& program) {
   auto arguments = std::make_shared<InspectArguments>();
   CLI::App* command = program.add_subcommand("inspect", "say what is in a model folder, a weight file or a picture");
   command->description(kInspectHelp);
-  command->add_option("path", arguments->path, "model folder, component folder, .safetensors or .png")->required()->type_name("PATH");
+  command->add_option("path", arguments->path, "model folder, component folder, .safetensors, .gguf or .png")->required()->type_name("PATH");
   command->add_option("--precision", arguments->precision, "show what this precision would load")->type_name("P");
+  const auto pixels = [&](const char* name, std::optional<std::string>& value) {
+    command->add_option_function<std::string>(
+               name, [&value](const std::string& word) { value = word; }, "predict the memory of a picture of this size")
+        ->type_name("PIXELS");
+  };
+  pixels("--width", arguments->width);
+  pixels("--height", arguments->height);
   command->add_flag("--json", arguments->json, "print JSON");
-  command->callback([arguments] { print_result(describe_path(arguments->path, arguments->precision, format_of(arguments->json))); });
+  command->callback([arguments] {
+    InspectOptions options{.precision = arguments->precision};
+    if (arguments->width) options.width = to_int("inspect: --width", *arguments->width);
+    if (arguments->height) options.height = to_int("inspect: --height", *arguments->height);
+    print_result(describe_path(arguments->path, options, format_of(arguments->json)));
+  });
 }
 
 void add_caption(CLI::App& program) {
@@ -164,12 +181,28 @@ std::vector<std::string> split_at_equals(int argc, char** argv) {
   return words;
 }
 
-// The library's words for the two mistakes that people make most, in ours.
-std::string reworded(const CLI::ParseError& failure) {
+std::string names_of_commands(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names += (names.empty() ? "" : ", ") + command->get_name();
+  return names;
+}
+
+// The library's words for the mistakes that people make, in ours. `command` is the one that was called.
+std::string reworded(const CLI::ParseError& failure, const CLI::App& command) {
   const std::string message = failure.what();
   const std::size_t colon = message.find(": ");
-  if (message.find("At Most 1 required") != std::string::npos) return message.substr(0, colon) + " was given more than once; give it once";
-  if (message.starts_with("The following argument") && colon != std::string::npos) return "'" + message.substr(colon + 2) + "' is not known here";
+  const std::string subject = message.substr(0, colon), rest = colon == std::string::npos ? "" : message.substr(colon + 2);
+  if (message.starts_with("A subcommand is required")) return "a command is missing; known: " + names_of_commands(command);
+  if (message.find("At Most 1 required") != std::string::npos) return subject + " was given more than once; give it once";
+  if (message.starts_with("The following argument") && !rest.empty()) return "'" + rest + "' is not known here";
+  if (rest.ends_with(" missing")) return subject + " is the last word, but it needs a value";
+  if (const std::size_t end = message.find(" is required"); end != std::string::npos) {
+    const CLI::Option* option = command.get_option_no_throw(message.substr(0, end));
+    return (option != nullptr ? option->get_type_name() : message.substr(0, end)) + " is missing";
+  }
+  if (const std::size_t equals = rest.find(" = "); message.starts_with("Could not convert") && equals != std::string::npos) {
+    return rest.substr(0, equals) + " '" + rest.substr(equals + 3) + "' is not a number that fits";
+  }
   return message;
 }
 
@@ -178,12 +211,10 @@ std::string reworded(const CLI::ParseError& failure) {
 void check_command(const CLI::App& app, const std::vector<std::string>& words, std::size_t next) {
   const std::vector<const CLI::App*> commands = app.get_subcommands([](const CLI::App*) { return true; });
   if (commands.empty() || next >= words.size() || words[next] == "--help" || words[next] == "-h" || words[next] == "--version") return;
-  std::string known;
   for (const CLI::App* command : commands) {
     if (command->get_name() == words[next]) return check_command(*command, words, next + 1);
-    known += (known.empty() ? "" : ", ") + command->get_name();
   }
-  throw InvalidArgument("'" + words[next] + "' is not a command; known: " + known + "; see " + command_line_of(&app) + " --help");
+  throw InvalidArgument("'" + words[next] + "' is not a command; known: " + names_of_commands(app) + "; see " + command_line_of(&app) + " --help");
 }
 
 int run(int argc, char** argv) {
@@ -208,7 +239,7 @@ int run(int argc, char** argv) {
     program.parse(std::move(words));
     return 0;
   } catch (const CLI::CallForHelp&) {
-    print_result(named_command(&program)->help());
+    print_result(program.help());  // of the deepest command that was named, under its whole name
     return 0;
   } catch (const CLI::CallForVersion& version) {
     print_result(version.what());
@@ -216,8 +247,17 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& failure) {
     const std::string where = command_line_of(named_command(&program));
     const std::string who = where == "octavo" ? "" : where.substr(where.find(' ') + 1) + ": ";
-    print_error(who + reworded(failure) + "; see " + where + " --help");
+    print_error(who + reworded(failure, *named_command(&program)) + "; see " + where + " --help");
     return kUsageError;
+  }
+}
+
+// A stream that the caller closed ("2>&-") keeps its number: else the next file that is opened would get it, and progress lines would be written
+// into a checkpoint. Opened the wrong way round, so that using it is still an error.
+void hold_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // the lowest number that is free
   }
 }
 
@@ -226,6 +266,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace octavo::cli;
+  hold_closed_streams();
   try {
     return run(argc, argv);
   } catch (const octavo::Cancelled& stopped) {

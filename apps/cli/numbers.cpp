@@ -34,7 +34,12 @@ std::vector<float> to_float_list(const char* option, const std::string& words) {
   std::vector<float> values;
   for (std::size_t start = 0;;) {
     const std::size_t comma = words.find(',', start);
-    values.push_back(parse<float>(option, words.substr(start, comma - start), "a number, or numbers separated by commas"));
+    const std::string word = words.substr(start, comma - start);
+    if (word.empty() && !words.empty()) {
+      throw InvalidArgument(fmt::format("{} '{}' has no number {}; give one number, or numbers separated by single commas", option, words,
+                                        start == 0 ? "before the first comma" : fmt::format("behind the comma at place {}", start)));
+    }
+    values.push_back(parse<float>(option, word, "a number, or numbers separated by commas"));
     if (comma == std::string::npos) return values;
     start = comma + 1;
   }

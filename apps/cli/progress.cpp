@@ -28,31 +28,34 @@ std::string progress_text(const Progress& progress, int pictures) {
   return text + fmt::format("  {:.2f} s/step  {} left", per_step, duration(per_step * steps_left));
 }
 
+void say(const std::string& text) noexcept {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
+}
+
 ProgressDisplay::ProgressDisplay(bool quiet, int pictures) : quiet_(quiet), pictures_(pictures), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 void ProgressDisplay::show(const Progress& progress) {
   if (quiet_) return;
   if (is_terminal_) {
-    fmt::print(stderr, "\r\x1b[K{}", progress_text(progress, pictures_));
-    std::fflush(stderr);
+    say(fmt::format("\r\x1b[K{}", progress_text(progress, pictures_)));
     has_line_ = true;
     return;
   }
   // A log wants results, not beginnings: every step of the denoiser, the end of the other parts.
   const bool is_worth_a_line = progress.part == "denoise" ? progress.step > 0 : progress.step == progress.steps;
-  if (is_worth_a_line) fmt::print(stderr, "{}\n", progress_text(progress, pictures_));
+  if (is_worth_a_line) say(progress_text(progress, pictures_) + "\n");
 }
 
 void ProgressDisplay::note(const std::string& line) {
   if (quiet_) return;
   clear();
-  fmt::print(stderr, "note: {}\n", line);
+  say(fmt::format("note: {}\n", line));
 }
 
 void ProgressDisplay::clear() {
   if (!has_line_) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  say("\r\x1b[K");
   has_line_ = false;
 }
 

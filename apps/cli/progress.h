@@ -25,6 +25,9 @@ class ProgressDisplay {
   bool has_line_ = false;
 };
 
+// Text on standard error. Whether anybody can read it is no reason to fail: the stream may be closed or on a full disk.
+void say(const std::string& text) noexcept;
+
 // "denoise 7/20  0.41 s/step  5 s left", with "picture 2/3  " in front when there are several.
 std::string progress_text(const Progress& progress, int pictures);
 

@@ -1,6 +1,8 @@
 #include "api/describe.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,32 +22,38 @@ namespace {
 
 constexpr std::size_t kMaxTextBytes = 16u << 20;  // 2,048 tokens are some 10 KB; this is the guard against "--prompt-file movie.mp4"
 
-std::string read_standard_input(std::string_view option) {
+// To the end, whatever length the system gives: files of /proc have none.
+std::string read_all(int fd, const std::string& who) {
   std::string text;
   char chunk[65536];
   for (;;) {
-    const ssize_t count = ::read(STDIN_FILENO, chunk, sizeof chunk);
+    const ssize_t count = ::read(fd, chunk, sizeof chunk);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw InvalidArgument(fmt::format("{} -: standard input cannot be read ({})", option, std::strerror(errno)));
+    if (count < 0) throw InvalidArgument(fmt::format("{} cannot be read ({})", who, std::strerror(errno)));
     if (count == 0) return text;
     text.append(chunk, std::size_t(count));
-    if (text.size() > kMaxTextBytes)
-      throw InvalidArgument(fmt::format("{} -: standard input has more than {} bytes; that is no text for a prompt", option, kMaxTextBytes));
+    if (text.size() > kMaxTextBytes) throw InvalidArgument(fmt::format("{} has more than {} bytes; that is no text for a prompt", who, kMaxTextBytes));
   }
 }
 
 }  // namespace
 
 std::string read_text_argument(const std::string& path, std::string_view option) {
-  if (path == "-") return read_standard_input(option);
+  if (path == "-") return read_all(STDIN_FILENO, fmt::format("{} -: standard input", option));
+  const std::string who = fmt::format("{}: file '{}'", option, path);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe that nobody writes to would be waited for
+  if (fd < 0) throw InvalidArgument(fmt::format("{} cannot be opened ({}); check the path and its permissions", who, std::strerror(errno)));
   try {
-    const MappedFile file(path);
-    if (file.bytes().size() > kMaxTextBytes) {
-      throw InvalidArgument(fmt::format("'{}' has {} bytes, more than {}; that is no text for a prompt", path, file.bytes().size(), kMaxTextBytes));
+    struct stat status{};
+    if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+      throw InvalidArgument(fmt::format("{} is not a regular file; give one, or '-' for standard input", who));
     }
-    return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-  } catch (const Error& failure) {
-    throw InvalidArgument(fmt::format("{}: {}", option, failure.what()));
+    std::string text = read_all(fd, who);
+    ::close(fd);
+    return text;
+  } catch (...) {
+    ::close(fd);
+    throw;
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,12 @@ namespace octavo {
 
 enum class Format { text, json };
 
-// A model folder, a component folder, a safetensors file or a picture drawn by this program. `precision` as in EngineOptions.
-OCTAVO_API std::string describe_path(const std::string& path, const std::string& precision, Format format);
+struct InspectOptions {
+  std::string precision = "auto";        // as in EngineOptions
+  std::optional<int> width{}, height{};  // of the picture whose memory is predicted
+};
+// A model folder, a component folder, a file with weights or a picture drawn by this program.
+OCTAVO_API std::string describe_path(const std::string& path, const InspectOptions& options, Format format);
 // CPU, GPUs or why there are none, and which precision runs where.
 OCTAVO_API std::string describe_devices(Format format);
 OCTAVO_API std::string describe_version(Format format);

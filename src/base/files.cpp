@@ -6,9 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "octavo/error.h"
@@ -17,6 +19,18 @@ namespace octavo {
 namespace {
 
 std::string reason() { return std::strerror(errno); }
+
+// "<name>.<pid>.part", with the end of a long name cut off: what the disk allows as a name must work here too.
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+  static std::atomic<int> cut_names = 0;
+  std::string name = path.filename().string();
+  std::string suffix = fmt::format(".{}.part", ::getpid());
+  if (name.size() + suffix.size() > NAME_MAX) {
+    suffix = fmt::format(".{}{}", cut_names++, suffix);  // two cut names may look the same
+    name.resize(std::min(name.size(), std::size_t(NAME_MAX) - suffix.size()));
+  }
+  return path.parent_path() / (name + suffix);
+}
 
 // Closes a descriptor at the end of the scope.
 struct Descriptor {
@@ -29,7 +43,7 @@ struct Descriptor {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe that nobody writes to would be waited for
   if (file.fd < 0) {
     throw InvalidArgument(fmt::format("file '{}': cannot be opened ({}); check the path and its permissions", path.string(), reason()));
   }
@@ -40,6 +54,9 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   size_ = std::size_t(status.st_size);
   if (size_ == 0) return;
   void* address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (address == MAP_FAILED && errno == ENOMEM) {
+    throw OutOfMemory(fmt::format("file '{}': no address space to map its {} bytes; raise the limit of this process (ulimit -v)", path.string(), size_));
+  }
   if (address == MAP_FAILED) {
     throw DataError(fmt::format("file '{}': {} bytes cannot be mapped into memory ({})", path.string(), size_, reason()));
   }
@@ -68,10 +85,10 @@ std::string read_text(const std::filesystem::path& path, std::size_t max_bytes) 
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
-  temporary_ = path_;
-  temporary_ += fmt::format(".{}.part", ::getpid());
-  fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), temporary_(temporary_beside(path_)) {
+  struct stat status{};
+  const bool has_a_possible_name = ::lstat(path_.c_str(), &status) == 0 || errno != ENAMETOOLONG;
+  if (has_a_possible_name) fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd_ < 0 || std::filesystem::is_directory(path_)) {
     const std::string why = fd_ < 0 ? reason() : "it is a folder";
     if (fd_ >= 0) {

@@ -74,7 +74,8 @@ bool enabled(Level level, std::string_view topic) {
 void write(Level level, std::string_view topic, std::string_view text) {
   const std::lock_guard lock(state().mutex);
   if (state().sink) return state().sink(level, topic, text);
-  fmt::print(stderr, "{}{}: {}\n", level == Level::warn ? "warning: " : level == Level::error ? "error: " : "", topic, text);
+  const std::string line = fmt::format("{}{}: {}\n", level == Level::warn ? "warning: " : level == Level::error ? "error: " : "", topic, text);
+  std::fwrite(line.data(), 1, line.size(), stderr);  // fmt::print would throw where nobody can read it
 }
 
 }  // namespace octavo::log

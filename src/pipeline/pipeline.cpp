@@ -1,6 +1,7 @@
 #include "pipeline/pipeline.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -152,6 +153,17 @@ void Pipeline::Impl::check_components() const {
         "{}: transformer/config.json expects {} text features but the text encoder gives {} (hidden {} x {} taps); the parts belong to different models", who,
         cond_config.llm_features, features, text_config.hidden, index.taps.size()));
   }
+  // One branch may be smaller than the other, but both were trained on the same text features and positions; a stranger would draw noise without a word.
+  const auto must_agree = [&](const char* key, const auto& cond_value, const auto& uncond_value) {
+    if (cond_value == uncond_value) return;
+    throw DataError(fmt::format("{}: transformer/config.json has {} {} but unconditional_transformer/config.json has {}; the parts belong to different models",
+                                who, key, cond_value, uncond_value));
+  };
+  must_agree("attention_head_dim", cond_config.head_dim, uncond_config.head_dim);
+  must_agree("llm_features_dim", cond_config.llm_features, uncond_config.llm_features);
+  must_agree("rope_theta", cond_config.rope_theta, uncond_config.rope_theta);
+  must_agree("mrope_section", fmt::format("[{}]", fmt::join(cond_config.mrope_section, ", ")),
+             fmt::format("[{}]", fmt::join(uncond_config.mrope_section, ", ")));
   for (const auto& [name, config] : {std::pair{"transformer", &cond_config}, std::pair{"unconditional_transformer", &uncond_config}}) {
     if (config->in_channels != vae_config.token_channels()) {
       throw DataError(fmt::format(

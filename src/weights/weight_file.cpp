@@ -15,6 +15,8 @@ namespace octavo {
 namespace {
 
 bool begins_with_gguf(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;  // the reader says what is wrong; opening a pipe would wait
   std::array<char, 4> head{};
   std::ifstream(path, std::ios::binary).read(head.data(), head.size());
   return std::string_view(head.data(), head.size()) == "GGUF";

@@ -54,7 +54,9 @@ class Requests(ProgramTest):
     def test_guidance_list_of_the_wrong_length(self):
         self.bad("--guidance", "7,5,3", "--steps", "4", contains=["3 values", "4 steps"])
         self.bad("--guidance", "7,5", "--preset", "turbo-12", contains=["2 values", "12 steps"])
-        self.bad("--guidance", "7,,3", "--steps", "3", contains=["--guidance ''"])
+        self.bad("--guidance", "7,,3", "--steps", "3", contains=["--guidance '7,,3'", "no number"])
+        self.bad("--guidance", ",", contains=["--guidance ','", "no number before the first comma"])
+        self.bad("--guidance", "7,3,", "--steps", "3", contains=["--guidance '7,3,'", "no number"])
 
     def test_unknown_options_and_values(self):
         self.bad("--colour", "red", contains=["--colour", "generate --help"])
@@ -74,6 +76,15 @@ class Requests(ProgramTest):
         self.refuse(INVALID, "inspect", contains=["octavo inspect --help"])
         self.refuse(INVALID, "inspect", DEMO, "--precision", "int4", contains=["'int4'"])
         self.refuse(INVALID, "caption", "check", contains=["caption check --help"])
+
+    def test_messages_are_in_our_words(self):
+        """The parsing library's own are about its insides: "1 required FILE|- missing", "Could not convert"."""
+        self.bad("--steps", contains=["--steps", "needs a value"])
+        self.refuse(INVALID, "inspect", contains=["inspect: PATH is missing"])
+        self.refuse(INVALID, "caption", "check", contains=["caption check: FILE|- is missing"])
+        self.refuse(INVALID, "caption", contains=["caption: a command is missing; known: check, compact"])
+        self.refuse(INVALID, "quantize", DEMO, contains=["quantize: OUT is missing"])
+        self.refuse(INVALID, "quantize", DEMO, "out", "--group", "many", contains=["quantize: --group 'many'", "not a number"])
 
     def test_a_gpu_that_is_not_there_or_not_used_yet(self):
         self.bad("--device", "cuda:99", code=UNSUPPORTED, contains=["cuda:99"])
@@ -116,7 +127,34 @@ class Requests(ProgramTest):
         bad("-", "--batch", "2", contains=["--batch is 2"])
         bad("-", "--json", contains=["--json"])
         self.refuse(INVALID, "generate", *FAST, "--prompt", "x", "--output", "x.png", "--dump", "no/folder/d.safetensors", contains=["--dump", "no/folder"])
-        self.refuse(INVALID, "generate", *FAST, "--prompt", "x", "--output", "x.png", "--dump", "x.png", contains=["--dump", "--output"])
+
+    def test_what_is_read_and_what_is_written_are_different_files(self):
+        def bad(*more, contains):
+            self.refuse(INVALID, "generate", *FAST, *more, contains=["same file", *contains], timeout=20)
+
+        bad("--prompt", "x", "--output", "x.png", "--dump", "x.png", contains=["--dump", "--output"])
+        bad("--prompt", "x", "--output", "x.png", "--dump", "./x.png", contains=["--dump", "--output"])
+        bad("--prompt", "x", "--output", "x.png", "--seed", "4", "--batch", "3", "--dump", self.folder / "x-5.png", contains=["x-5.png", "--dump", "--output"])
+        write_safetensors(self.folder / "noise.safetensors", {"noise": ("F32", [4, 32], bytes(512))})
+        bad("--prompt", "x", "--output", "x.png", "--noise", "noise.safetensors:noise", "--dump", "noise.safetensors", contains=["--noise", "--dump"])
+        (self.folder / "prompt").write_text("a")
+        (self.folder / "link").symlink_to("prompt")
+        bad("--prompt-file", "prompt", "--output", "link", contains=["--prompt-file", "--output"])
+        bad("--prompt-file", "link", "--output", "x.png", "--dump", "prompt", contains=["--prompt-file", "--dump"])
+
+    def test_long_names(self):
+        """What the disk allows as a name works, although the temporary beside it would be longer; what it does not is found before the work."""
+        for length in (230, 245, 251, 255):
+            name = "n" * (length - 4) + ".png"
+            self.succeed("generate", *FAST, "--prompt", "x", "--output", name, "--dump", "d" * length)
+            self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["d" * length, name])
+            (self.folder / name).unlink()
+            (self.folder / ("d" * length)).unlink()
+        two_bytes = "\u00e9" * 125 + ".png"
+        self.succeed("generate", *FAST, "--prompt", "x", "--output", two_bytes)
+        (self.folder / two_bytes).unlink()
+        for name, more in (("n" * 252 + ".png", ()), ("n" * 249 + ".png", ("--batch", "2", "--seed", "10")), ("f/" * 2100 + "x.png", ())):
+            self.refuse(INVALID, "generate", *FAST, "--prompt", "x", "--output", name, *more, contains=["--output", "too long"], timeout=20)
 
     def test_noise(self):
         def noise(shape, dtype="F32", value=0.0):

@@ -3,9 +3,10 @@
 import json
 import shlex
 import struct
+import subprocess
 import unittest
 
-from program import DEMO, FAST, GOLDEN, TINY, ProgramTest, read_png, read_safetensors, write_safetensors
+from program import DAMAGED, DEMO, FAST, GOLDEN, PROGRAM, TINY, ProgramTest, read_png, read_safetensors, write_safetensors
 
 CAPTION = '{"high_level_description":"a  poster","compositional_deconstruction":{"background":"blue","elements":[]}}'
 
@@ -79,6 +80,14 @@ class Precedence(ProgramTest):
 
 
 class Metadata(ProgramTest):
+    def test_every_precision_can_be_chosen(self):
+        pictures = {}
+        for precision in ("f32", "bf16", "w8a8", "w8a8-dequant", "fp8", "nf4"):
+            blob = self.draw("x.png", "--precision", precision)
+            self.assertEqual(request_of(blob)["precision"], precision)
+            pictures[precision] = read_png(blob)[2]
+        self.assertEqual(len(set(pictures.values())), len(pictures), "two precisions gave the same picture")
+
     def test_a_picture_repeats_itself(self):
         prompt = "it's a \"red\" square 😀 \\ $HOME"
         first = self.draw("first.png", "--seed", "99", "--mu", "-0.25", "--std", "1.1", "--schedule-end", "official", "--precision", "w8a8", "--steps", "3",
@@ -198,9 +207,25 @@ class Streams(ProgramTest):
         self.assertEqual((self.folder / "x.png").read_bytes(), second)
         self.assertNotEqual(first, second)
 
+    def test_closed_streams_are_not_files(self):
+        """A number that the caller closed must not become a file's: progress would be written into it."""
+        def call(streams, *arguments):
+            return subprocess.run(["sh", "-c", f'exec "$0" "$@" {streams}', PROGRAM, *map(str, arguments)], cwd=self.folder, capture_output=True, timeout=600, check=False)
+
+        picture, weights = self.folder / "x.png", self.folder / "q.safetensors"
+        for streams in ("2>&-", "2>/dev/full", "<&- 2>&-", "<&- >&- 2>&-"):
+            done = call(streams, "generate", *FAST, "--prompt", "x", "--output", picture, "--dump", "d.safetensors")
+            self.assertEqual(done.returncode, DAMAGED if ">&- 2" in streams else 0)
+            self.assertEqual(read_png(picture.read_bytes())[:2], (32, 32))
+            done = call(streams, "quantize", TINY / "transformer", weights)
+            self.assertEqual(done.returncode, DAMAGED if ">&- 2" in streams else 0)
+            self.succeed("inspect", weights)
+            picture.unlink()
+            weights.unlink()
+        self.assertIn(b"standard input", call("<&-", "generate", *FAST, "--prompt-file", "-").stderr)
+        self.assertIn(b"standard output", call(">&-", "inspect", TINY).stderr)
+
     def test_a_full_device_is_not_success(self):
-        import subprocess
-        from program import PROGRAM
         with open("/dev/full", "wb") as full:
             done = subprocess.run([PROGRAM, "version"], stdout=full, stderr=subprocess.PIPE, check=False)
         self.assertEqual(done.returncode, 4)

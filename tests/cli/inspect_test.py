@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from program import DAMAGED, DEMO, GOLDEN, INVALID, TINY, ProgramTest, read_safetensors
+from program import DAMAGED, DEMO, GOLDEN, INVALID, TINY, ProgramTest, read_safetensors, write_safetensors
 
 
 class Inspect(ProgramTest):
@@ -31,6 +31,77 @@ class Inspect(ProgramTest):
         self.assertIn("4-bit blocks of 64", loaded("nf4")["loaded_as"])
         # two layers of qkv, o, w1, w2, w3, or of q, k, v, o, w1, w2, w3
         self.assertIn(loaded("f32")["tensors"], (10, 14))
+
+    def test_layers_tell_their_dialect_and_whether_they_run_as_stored(self):
+        """Of an int8 file by its own maker: the rotated layers run as they are in w8a8 and are decoded in f32; nobody converts what was left plain."""
+        done = json.loads(self.succeed("quantize", TINY / "transformer", "int8", "--group", "16", "--json", "--quiet").stdout)
+        quantised = {layer["module"]: layer for layer in done["files"][0]["layers"] if layer["quantized"]}
+        for path, at in (("int8", lambda shown: shown["components"][0]), ("int8/diffusion_pytorch_model.safetensors", lambda shown: shown)):
+            for precision in ("w8a8", "f32"):
+                shown = at(json.loads(self.succeed("inspect", path, "--json", "--precision", precision).stdout))
+                layers = {layer["module"]: layer for layer in shown["layers"]}
+                self.assertLess(set(quantised), set(layers))
+                for module, layer in layers.items():
+                    if module not in quantised:
+                        self.assertEqual((layer["dialect"], layer["stored"], layer["rotation_group"]), ("plain", "bf16", 0), module)
+                        self.assertTrue(layer["native"], module)
+                        continue
+                    self.assertEqual(layer["dialect"], "ComfyUI int8_tensorwise")
+                    self.assertEqual(layer["rotation_group"], 16)
+                    self.assertEqual(layer["bytes"], quantised[module]["bytes_after"])
+                    self.assertEqual(layer["native"], precision == "w8a8")
+                    self.assertEqual(layer["reason"] == "", precision == "w8a8", layer["reason"])
+        text = self.succeed("inspect", "int8", "--precision", "f32").stdout.decode()
+        self.assertIn(f"not as stored: {len(quantised)} (", text)
+        self.assertIn(f"ComfyUI int8_tensorwise: {len(quantised)}", text)
+        self.assertIn("--precision w8a8", text)
+        text = self.succeed("inspect", TINY / "transformer", "--precision", "w8a8").stdout.decode()
+        self.assertIn("bf16 is converted at load", text)
+
+    def test_blocks_that_share_a_scale(self):
+        rows, columns = 4, 256
+        state = json.dumps({"quant_type": "nf4", "blocksize": 128, "shape": [rows, columns]}).encode()
+        write_safetensors(self.folder / "nf4.safetensors", {
+            "a.weight": ("U8", [rows * columns // 2, 1], bytes(rows * columns // 2)), "a.weight.absmax": ("F32", [8], bytes(32)),
+            "a.weight.quant_map": ("F32", [16], bytes(64)), "a.weight.quant_state.bitsandbytes__nf4": ("U8", [len(state)], state),
+            "b.weight": ("U4", [rows, columns], bytes(rows * columns // 2))})
+        shown = json.loads(self.succeed("inspect", "nf4.safetensors", "--json").stdout)
+        one, other = sorted(shown["layers"], key=lambda layer: layer["module"])
+        self.assertEqual((one["dialect"], one["block"], one["bytes"], one["native"]), ("NF4 of bitsandbytes", 128, rows * columns // 2 + 32 + 64 + len(state), False))
+        self.assertEqual((other["dialect"], other["native"]), ("unknown", False))
+        self.assertIn("known are", other["reason"])
+
+    def test_predicted_memory(self):
+        """Weights as they are loaded plus activations: more pixels take more, int8 takes half of bf16, and the sums are those of the parts."""
+        def predicted(*more, model=DEMO):
+            return json.loads(self.succeed("inspect", "--json", model, *more).stdout)["predicted_memory"]
+
+        plain = predicted()
+        self.assertEqual((plain["width"], plain["height"]), (256, 256), "the model's own size")
+        for stage in ("text_encoder", "drawing"):
+            self.assertLessEqual(plain[stage]["weights"] + plain[stage]["activations"], plain["bytes"] + 1)
+        large = predicted("--width", "1024", "--height", "512")
+        self.assertEqual((large["width"], large["height"]), (1024, 512))
+        self.assertEqual(large["drawing"]["weights"], plain["drawing"]["weights"])
+        # The decoder's maps grow with the pixels; the rows of the text do not.
+        self.assertGreater(large["drawing"]["activations"], 4 * plain["drawing"]["activations"])
+        self.assertLess(large["drawing"]["activations"], 9 * plain["drawing"]["activations"])
+        shown = json.loads(self.succeed("inspect", "--json", DEMO).stdout)
+        blocks = sum(row["bytes"] for c in shown["components"] for row in c["weights"] if row["what"] == "block linears")
+        saved = plain["drawing"]["weights"] - predicted("--precision", "w8a8")["drawing"]["weights"]
+        self.assertGreater(saved, 0.48 * blocks)  # bf16 to one byte, less a scale of 4 bytes per row
+        self.assertLess(saved, 0.5 * blocks)
+        self.assertIn("predicted memory (VRAM on a GPU) at 256x256", self.succeed("inspect", DEMO).stdout.decode())
+
+    def test_a_size_that_cannot_be_predicted(self):
+        self.refuse(INVALID, "inspect", DEMO, "--width", "1000", contains=["inspect: --width 1000", "992, 1008"])
+        self.refuse(INVALID, "inspect", DEMO, "--width", "wide", contains=["inspect: --width 'wide'"])
+        self.refuse(INVALID, "inspect", DEMO / "vae", "--height", "512", contains=["whole model folder"])
+        model = self.copy_model()
+        (model / "vae" / "config.json").write_text("{}")
+        self.assertIn("no memory is predicted: ", self.succeed("inspect", model).stdout.decode())
+        self.assertIsNone(json.loads(self.succeed("inspect", model, "--json").stdout)["predicted_memory"])
+        self.refuse(DAMAGED, "inspect", model, "--width", "512", contains=["vae"])
 
     def test_text_for_people(self):
         text = self.succeed("inspect", TINY).stdout.decode()
@@ -91,6 +162,7 @@ class SmallCommands(ProgramTest):
         for words in ([], ["generate"], ["inspect"], ["devices"], ["caption"], ["caption", "check"], ["version"]):
             text = self.succeed(*words, "--help").stdout.decode()
             self.assertLess(text.index("Examples:"), text.index("Usage:"), words)
+            self.assertIn(" ".join(["Usage: octavo", *words]) + " ", text)
         listed = self.succeed("--help").stdout.decode().split("Subcommands:")[1]
         for line in listed.strip().splitlines():
             self.assertRegex(line, r"^ *[a-z]+ +[A-Z].*\.$", "one line for each command")

@@ -101,6 +101,8 @@ def main():
         "nf4_nested": '{"quant_type":"nf4","blocksize":64,"shape":[8,64],"nested_blocksize":256,"nested_dtype":"float32","nested_offset":0.25}',
         "header": '{"format_version":"1.0","layers":{"a":{"format":"int8_tensorwise"},"c":{"format":"int8_tensorwise","convrot":true,"convrot_groupsize":16}}}',
         "blockwise": '{"format":"int8_blockwise","group_size":128}',
+        "fp8": '{"format":"float8_e4m3fn","full_precision_matrix_mult":true}',
+        "one_nested_block": '{"quant_type":"nf4","blocksize":4096,"shape":[8,64],"nested_blocksize":1,"nested_offset":1e300}',
     })
     write("json", {
         "all_kinds": '{"a":[1,-2,3.5e-7,true,false,null,"\\u00e9\\n\u4e16"],"b":{"c":{}},"d":[]}',
@@ -120,6 +122,7 @@ def main():
         "interlaced": png(2, 2, 8, 0, b"\0\1" + b"\0\2" + b"\0\3\4", interlace=1),
         "sixteen_bits": png(1, 1, 16, 0, b"\0\1\2"),
         "large_promise": png(16384, 16384, 8, 2, b"\0"),
+        "large_text_promise": png(1, 1, 8, 0, b"\0\1", before=struct.pack(">I", 0x6f7b9100) + b"tEXtSoftware\0x"),  # libFuzzer found it: 1.9 GB allocated
     })
     write("caption", {
         "photo": '{"high_level_description":"a cat","style_description":{"aesthetics":"a","lighting":"l","photo":"p","medium":"m","color_palette":["#FF00AA"]},'

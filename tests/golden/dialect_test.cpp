@@ -44,6 +44,8 @@ const std::vector<Dialect>& dialects() {
       {"fp8_one", 34},
       {"fp8_scalar", 34},
       {"fp8_comfy", 42},
+      {"fp8_comfy_older", 42},
+      {"fp8_cast", 42},
       {"nf4", 23},
       {"nf4_nested", 23},
       {"nf4_split", 23},
@@ -120,8 +122,8 @@ void write_dequantised(const DialectModel& model, const std::string& dialect, co
   for (const std::string& name : store.names()) {
     if (name.ends_with(".weight") && name.starts_with(prefix) && expected.find(component + "/" + name.substr(prefix.size(), name.size() - prefix.size() - 7)))
       continue;
-    const bool is_plain = !name.ends_with(".comfy_quant") && !name.ends_with("_scale") && name.find(".weight.") == std::string::npos &&
-                          !name.ends_with(".wq") && !name.ends_with(".ws") && !name.ends_with(".smooth");
+    const bool is_plain = !name.ends_with(".comfy_quant") && !name.ends_with("_scale") && !name.ends_with(".scale_weight") && !name.ends_with("scaled_fp8") &&
+                          name.find(".weight.") == std::string::npos && !name.ends_with(".wq") && !name.ends_with(".ws") && !name.ends_with(".smooth");
     if (is_plain && !name.starts_with("visual.")) list.push_back({name, store.get(name)});
   }
   for (const SafetensorsEntry& entry : expected.entries()) {

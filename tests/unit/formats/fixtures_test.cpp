@@ -43,6 +43,8 @@ const std::vector<Dialect>& dialects() {
       {"fp8_one", "FP8 with weight_scale", "fp8, one scale"},
       {"fp8_scalar", "FP8 with weight_scale", "fp8, one scale"},
       {"fp8_comfy", "ComfyUI fp8_scaled", "fp8, one scale"},
+      {"fp8_comfy_older", "ComfyUI fp8_scaled, older", "fp8, one scale"},
+      {"fp8_cast", "FP8 without scale", "fp8, one scale"},
       {"nf4", "NF4 of bitsandbytes", "nf4"},
       {"nf4_nested", "NF4 of bitsandbytes", "nf4, nested scales"},
       {"nf4_split", "NF4 of bitsandbytes", "nf4"},
