@@ -11,7 +11,7 @@
 namespace octavo {
 
 // A read-only memory map of a whole file. The bytes live as long as the object.
-// Throws InvalidArgument if the path does not exist or is not a regular file, DataError if it cannot be mapped.
+// Throws InvalidArgument if the path does not exist or is not a regular file, OutOfMemory or DataError if it cannot be mapped.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
