@@ -15,6 +15,13 @@ OutputTree::~OutputTree() {
   for (auto path = made_.rbegin(); path != made_.rend(); ++path) fs::remove(*path, ignored);  // a folder that is not empty stays
 }
 
+void OutputTree::keep_files() {
+  std::erase_if(made_, [](const fs::path& path) {
+    std::error_code ignored;
+    return !fs::is_directory(path, ignored);
+  });
+}
+
 void OutputTree::make_folder(const fs::path& path) {
   std::error_code failure;
   if (fs::is_directory(path, failure)) return;

@@ -24,6 +24,8 @@ class OutputTree {
   void link_tree(const std::filesystem::path& from, const std::filesystem::path& to);
   void copy(const std::filesystem::path& from, const std::filesystem::path& to);
   void keep() noexcept { made_.clear(); }
+  // Only folders that nothing was put into still disappear.
+  void keep_files();
 
  private:
   std::vector<std::filesystem::path> made_{};

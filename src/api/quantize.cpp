@@ -309,7 +309,7 @@ std::string quantize_model(const QuantizeOptions& options) {
     }
     tree.keep();
   } catch (const Cancelled&) {
-    tree.keep();  // the same command goes on from here
+    tree.keep_files();  // the same command goes on from here
     throw;
   }
   const std::string page = options.report.empty() ? "" : (fs::path(options.report) / "report.html").string();

@@ -6,13 +6,14 @@ import json
 import pathlib
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import time
 import unittest
 
 import numpy as np
-from program import DAMAGED, DEMO, FAST, INVALID, PROGRAM, TINY, ProgramTest, listing, read_png, read_safetensors, write_safetensors
+from program import CANCELLED, DAMAGED, DEMO, FAST, INVALID, PROGRAM, TINY, ProgramTest, listing, read_png, read_safetensors, write_safetensors
 
 FILE = "diffusion_pytorch_model.safetensors"
 TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8, "U8": np.uint8, "BF16": np.uint16}
@@ -213,6 +214,31 @@ class WholeModel(ProgramTest):
         self.assertEqual(fresh["resumed_layers"], 0)
         self.assertEqual(fresh["layers"], shown["layers"])
         self.assertEqual(out.read_bytes(), again.read_bytes())
+
+    def stop(self, line, *arguments):
+        """Ctrl-C as soon as a line with this text was said."""
+        running = subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for said in running.stderr:
+            if line in said:
+                running.send_signal(signal.SIGINT)
+                break
+        running.stderr.read()
+        running.stderr.close()
+        self.assertEqual(running.wait(), CANCELLED)
+
+    def test_stopped_while_it_calibrates(self):
+        self.stop("calibration prompt 1/4", "quantize", DEMO, self.folder / "int8", "--report", self.folder / "deep" / "report")
+        self.assertEqual(listing(self.folder), [])
+
+    def test_stopped_while_it_quantises_and_started_again(self):
+        arguments = ["quantize", DEMO, self.folder / "int8", "--group", "64"]
+        self.stop("/", *arguments)
+        self.assertTrue(list((self.folder / "int8").rglob("*.partial")), "it finished before it could be stopped; take a larger model")
+        self.succeed(*arguments, "--quiet")
+        self.succeed("quantize", DEMO, self.folder / "again", "--group", "64", "--quiet")
+        ours, theirs = ([(path.relative_to(root), path.read_bytes()) for path in sorted(root.rglob("*")) if path.is_file()] for root in (self.folder / "int8", self.folder / "again"))
+        self.assertEqual([name for name, _ in ours], [name for name, _ in theirs])
+        self.assertTrue(ours == theirs)
 
     def test_smoothing_is_folded_into_a_file_of_the_same_kind(self):
         prompts = self.folder / "prompts.txt"
