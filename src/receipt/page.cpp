@@ -161,7 +161,10 @@ std::string maps(const Receipt& receipt) {
       "Columns are the blocks from first to last.</p>\n";
   for (const ReceiptFile& file : receipt.files) text += fmt::format("<h3>{}</h3>{}", escape(file.component), heat_map(file));
   std::string stops;
-  for (int i = 0; i <= 6; ++i) stops += (i == 0 ? "" : ",") + html::heat_color(i / 6.0);
+  for (int i = 0; i <= 6; ++i) {  // appended in two steps: g++ 12 sees an overlap in "literal + string"
+    if (i > 0) stops += ",";
+    stops += html::heat_color(i / 6.0);
+  }
   return text + fmt::format("<div class=\"scale\">0.3 % <i style=\"background:linear-gradient(90deg,{})\"></i> 15 %, logarithmic</div>\n", stops);
 }
 
