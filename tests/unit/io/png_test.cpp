@@ -142,6 +142,18 @@ TEST(Png, header_that_promises_a_gigabyte_is_refused_unread) {
   EXPECT_NE(complaint(bytes), "");
 }
 
+TEST(Png, chunk_that_claims_gigabytes_is_refused_unread) {
+  std::vector<std::byte> png = encode_png(picture(4, 4));
+  // The first chunk after the header: 8 bytes of signature, 25 of IHDR.
+  for (const std::size_t i : {33, 34, 35, 36}) png[i] = std::byte{0x6f};
+  try {
+    decode_png(png, "file 'x.png'");
+    FAIL() << "was read";
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("the chunk at byte 33 claims 1869573999 bytes"));
+  }
+}
+
 TEST(Png, other_kinds_become_rgb) {
   const auto rgb = [](const std::vector<std::byte>& bytes) { return decode_png(bytes, "test.png").rgb; };
   using Bytes = std::vector<std::uint8_t>;
