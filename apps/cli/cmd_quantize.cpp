@@ -1,12 +1,14 @@
 #include "api/quantize.h"
 
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
 #include "generate.h"
 #include "interrupt.h"
+#include "octavo/error.h"
 #include "quantize_command.h"
 
 namespace octavo::cli {
@@ -63,8 +65,12 @@ void add_quantize_command(CLI::App& program) {
   command->add_option("--threads", options.threads, "CPU threads; default one per core. Does not change the file")->type_name("N");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->add_flag("--quiet,-q", arguments->quiet, "no progress and no notes on standard error");
-  command->callback([arguments] {
+  command->callback([arguments, command] {
     QuantizeOptions& chosen = arguments->options;
+    if (command->count("--threads") > 0 && chosen.threads < 1)
+      throw InvalidArgument(fmt::format("quantize: --threads {}: at least 1 thread is needed; leave the option out for one per core", chosen.threads));
+    if (command->count("--calibrate") > 0 && chosen.calibrate.empty())
+      throw InvalidArgument("quantize: --calibrate '': the path is empty; name a file of prompts, or leave the option out for the built-in ones");
     chosen.format = arguments->json ? Format::json : Format::text;
     if (!arguments->quiet) chosen.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
     catch_interrupts();

@@ -283,6 +283,9 @@ class WholeModel(ProgramTest):
         self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--smooth", "0.5", "--calibrate", self.folder / "no.txt", contains=["no.txt"])
         self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--smooth", "1.5", "--calibrate", empty, contains=["1.5", "0 to 1"])
         self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--calibrate", empty, contains=["--smooth, --protect auto and --report"])
+        self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--smooth", "0.5", "--calibrate", "", contains=["--calibrate ''", "built-in"])
+        for count in ("0", "-2"):
+            self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--threads", count, contains=["--threads " + count, "at least 1"])
         self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--picture-steps", "2", contains=["--smooth, --protect auto and --report"])
         self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--report", self.folder / "r", "--picture-size", "100", contains=["--picture-size 100", "16"])
         self.refuse(INVALID, "quantize", TINY, self.folder / "m", "--report", self.folder / "r", "--picture-steps", "0", contains=["--picture-steps 0", "at least 1"])
