@@ -25,7 +25,8 @@ Examples:
 What an option leaves open comes from --preset, then from the model's own defaults, then from default-20 at 1024x1024.
 )";
 
-inline constexpr const char* kInspectHelp = R"(Says what is in a model folder, a file with weights or a picture, without loading it. Which dialect, which layers run as
+inline constexpr const char* kInspectHelp =
+    R"(Says what is in a model folder, a file with weights or a picture, without loading it. Which dialect, which layers run as
 they are stored and why the others do not, how much memory a picture would take.
 
 Examples:
