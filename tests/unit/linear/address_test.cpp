@@ -1,4 +1,4 @@
-// Shared-memory addresses of the INT8 GEMM, counted bank by bank. Shared memory serves 128 bytes, one word from each of 32 banks, per
+// Shared-memory addresses of the INT8 GEMM and of attention, counted bank by bank. Shared memory serves 128 bytes, one word from each of 32 banks, per
 // pass; 16-byte accesses go eight lanes at a time. An access is free of conflicts when its eight lanes meet all eight groups of four banks.
 #include <gtest/gtest.h>
 
@@ -36,7 +36,8 @@ int passes(const std::function<int(int)>& address_of_lane) {
 
 template <class T>
 class RowBytes : public ::testing::Test {};
-using RowLengths = ::testing::Types<std::integral_constant<int, 64>, std::integral_constant<int, 128>, std::integral_constant<int, 256>>;
+using RowLengths =
+    ::testing::Types<std::integral_constant<int, 64>, std::integral_constant<int, 128>, std::integral_constant<int, 256>, std::integral_constant<int, 512>>;
 TYPED_TEST_SUITE(RowBytes, RowLengths);
 
 TYPED_TEST(RowBytes, swizzle_keeps_every_chunk_of_its_row) {
@@ -82,6 +83,57 @@ TYPED_TEST(RowBytes, copies_write_no_bank_twice) {
   constexpr int kChunks = kRow / kChunkBytes;
   for (int first = 0; first < 1024; first += kLanes) {
     EXPECT_EQ(passes([&](int lane) { return swizzled_offset<kRow>((first + lane) / kChunks, (first + lane) % kChunks); }), 1) << "thread " << first;
+  }
+}
+
+// Attention (device/attention_mma.cuh): rows of head_dim 16-bit numbers, 64 keys and as many values a tile, 16 queries a warp.
+constexpr int kKeys = 64;
+
+template <class T>
+class HeadDim : public ::testing::Test {};
+using HeadDims = ::testing::Types<std::integral_constant<int, 64>, std::integral_constant<int, 128>, std::integral_constant<int, 256>>;
+TYPED_TEST_SUITE(HeadDim, HeadDims);
+
+// A lane steps along its row by flipping address bits and to other rows by adding whole rows, as the kernel does.
+TYPED_TEST(HeadDim, attention_fragments_meet_no_bank_twice) {
+  constexpr int kRow = TypeParam::value * 2;
+  for (int k = 0; k < TypeParam::value / 16; ++k) {
+    const int along = 2 * k * kChunkBytes;
+    for (int row = 0; row < kKeys; row += 16) {
+      const auto q_or_v = [&](int lane) { return (swizzled_offset<kRow>(lane % 16, lane / 16) ^ along) + row * kRow; };
+      const auto keys = [&](int lane) { return (swizzled_offset<kRow>(lane % 8 + lane / 16 * 8, lane / 8 % 2) ^ along) + row * kRow; };
+      EXPECT_EQ(passes(q_or_v), 1) << "queries or values, rows " << row << " step " << k;
+      EXPECT_EQ(passes(keys), 1) << "keys, rows " << row << " step " << k;
+      for (int lane = 0; lane < kLanes; ++lane) {
+        EXPECT_EQ(q_or_v(lane), swizzled_offset<kRow>(row + lane % 16, 2 * k + lane / 16));
+        EXPECT_EQ(keys(lane), swizzled_offset<kRow>(row + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2));
+      }
+    }
+  }
+}
+
+// cp.async: consecutive threads take the chunks of a row, then the next row.
+TYPED_TEST(HeadDim, attention_copies_write_no_bank_twice) {
+  constexpr int kRow = TypeParam::value * 2;
+  constexpr int kChunks = kRow / kChunkBytes;
+  for (int first = 0; first < kKeys * kChunks; first += kLanes) {
+    EXPECT_EQ(passes([&](int lane) { return swizzled_offset<kRow>((first + lane) / kChunks, (first + lane) % kChunks); }), 1) << "chunk " << first;
+  }
+}
+
+// The way out, in the place of the queries: words of eight rows and four columns pairs go in, whole chunks come out.
+TYPED_TEST(HeadDim, attention_results_turn_around_without_conflicts) {
+  constexpr int kRow = TypeParam::value * 2;
+  constexpr int kChunks = kRow / kChunkBytes;
+  for (int first_row = 0; first_row < 128; first_row += 8) {
+    for (int d = 0; d < TypeParam::value / 8; ++d) {
+      std::set<int> banks;
+      for (int lane = 0; lane < kLanes; ++lane) banks.insert((swizzled_offset<kRow>(first_row + lane / 4, d) + lane % 4 * 4) % kBankBytes / 4);
+      EXPECT_EQ(int(banks.size()), kLanes) << "rows " << first_row << " block " << d;
+    }
+  }
+  for (int first = 0; first < 16 * kChunks; first += kLanes) {
+    EXPECT_EQ(passes([&](int lane) { return swizzled_offset<kRow>((first + lane) / kChunks, (first + lane) % kChunks); }), 1) << "chunk " << first;
   }
 }
 
