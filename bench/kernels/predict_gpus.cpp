@@ -1,6 +1,9 @@
 // Prints the predicted rows of docs/gpus.md: what the analytic model expects of GPUs that nobody here has. Runs without a GPU.
+// With --kernels, for tools/check_sass.py, what it expects of every mma and wgmma kernel, whether or not the kernel would be chosen:
+//   family sm tile_m tile_n tile_k warps_m warps_n warps_k stages percent rows
 #include <fmt/format.h>
 
+#include <string_view>
 #include <vector>
 
 #include "models/linear_shapes.h"
@@ -38,14 +41,43 @@ GemmProblem problem_of(const models::LinearShapeRow& row) {
   return problem;
 }
 
+// One line per kernel and GPU: the share of the limit at M = 4096, or at the most rows that the kernel takes.
+void print_kernels(const std::vector<DeviceCaps>& gpus) {
+  for (const DeviceCaps& gpu : gpus) {
+    for (const GemmKernel& kernel : gemm_catalog()) {
+      if (kernel.family == "generic" || kernel.config.split_k > 1 || gpu.sm < kernel.arch.min_sm || gpu.sm > kernel.arch.max_sm ||
+          kernel.shared_bytes > gpu.shared_per_block_bytes) {
+        continue;
+      }
+      GemmProblem problem = problem_of({.layer = "qkv", .m = 4096, .n = 13824, .k = 4608});
+      while (problem.group[0].m > 1 && !kernel.accepts(problem)) problem.group[0].m /= 2;
+      if (!kernel.accepts(problem)) continue;
+      const GemmConfig& c = kernel.config;
+      fmt::print("{} {} {} {} {} {} {} {} {} {:.0f} {}\n", kernel.family, gpu.sm, c.tile_m, c.tile_n, c.tile_k, c.warps_m, c.warps_n, c.warps_k, c.stages,
+                 100 * limit_of(problem, gpu).seconds / estimate_gemm_seconds(kernel, problem, gpu), problem.group[0].m);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace octavo
 
-int main() {
+int main(int argc, char** argv) {
   using namespace octavo;
   const std::vector<DeviceCaps> gpus{caps_of("RTX 2080 Ti", 75, 68, 1545, 616, 5, 64), caps_of("RTX 3060", 86, 28, 1777, 360, 3, 99),
                                      caps_of("RTX 3090", 86, 82, 1695, 936, 6, 99),    caps_of("A100 80 GB", 80, 108, 1410, 2039, 40, 163),
                                      caps_of("RTX 4090", 89, 128, 2520, 1008, 72, 99), caps_of("RTX 5090", 120, 170, 2407, 1792, 96, 99)};
+  if (argc == 2 && std::string_view(argv[1]) == "--kernels") {
+    std::vector<DeviceCaps> with_hopper = gpus;
+    with_hopper.erase(with_hopper.begin() + 1);  // the smaller of two GPUs of sm_86
+    with_hopper.push_back(caps_of("H200", 90, 132, 1980, 4800, 60, 227));
+    print_kernels(with_hopper);
+    return 0;
+  }
+  if (argc > 1) {
+    fmt::print(stderr, "predict_gpus: unknown argument \"{}\"; there is only --kernels\n", argv[1]);
+    return 2;
+  }
   fmt::print("| layer, M×N×K |");
   for (const DeviceCaps& gpu : gpus) fmt::print(" {} |", gpu.name);
   fmt::print("\n|---|");
