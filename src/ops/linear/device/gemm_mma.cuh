@@ -452,10 +452,16 @@ inline constexpr bool kHasAsyncCopies = false;
 #else
 inline constexpr bool kHasAsyncCopies = true;
 #endif
+// On sm_120 Turing's m8n8k16 costs more moves than products, and its large tiles do not fit the registers (552 bytes of local memory): not built there.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+inline constexpr bool kHasSmallProducts = false;
+#else
+inline constexpr bool kHasSmallProducts = true;
+#endif
 
 template <class T, class Epilogue = StoreEpilogue<T>>
 __global__ void __launch_bounds__(T::kThreads, T::kMinCtas) gemm_w8a8_mma(const __grid_constant__ GemmArgs args) {
-  if constexpr (kHasAsyncCopies || T::kCopies == Copies::registers) gemm_w8a8_mma_body<T, Epilogue>(args);
+  if constexpr (T::kCopies == Copies::registers ? kHasSmallProducts : kHasAsyncCopies) gemm_w8a8_mma_body<T, Epilogue>(args);
 }
 
 }  // namespace octavo::device
