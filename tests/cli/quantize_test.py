@@ -275,7 +275,7 @@ class WholeModel(ProgramTest):
         self.refuse(INVALID, "quantize", TINY, out, contains=["the output must be a folder"])
         self.refuse(INVALID, "quantize", source, "/proc/none/o.safetensors", contains=["/proc/none/o.safetensors"])
         self.refuse(INVALID, "quantize", TINY, "/proc/none", contains=["/proc/none"])
-        self.refuse(INVALID, "quantize", source, contains=["out is required"])
+        self.refuse(INVALID, "quantize", source, contains=["OUT is missing"])
         empty = self.folder / "empty.txt"
         empty.write_text("\n \n\t\r\n")
         for asked in (["--smooth", "0.5"], ["--protect", "auto"], ["--report", self.folder / "r"]):
