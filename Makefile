@@ -15,7 +15,9 @@ setup:
 build: setup
 	@set -e; for preset in $$(sh scripts/presets.sh); do bash scripts/build.sh $$preset; done
 
-demo: build
+# Pictures are drawn on the CPU so far: a machine with nvcc need not build the kernels for them.
+demo: setup
+	@bash scripts/build.sh cpu
 	@bash scripts/demo.sh
 
 test: build

@@ -2,8 +2,7 @@
 # Draws four prompts with the demo model in f32 and w8a8 on the CPU and puts them on one sheet: demo-out/contact_sheet.png
 set -euo pipefail
 cd "$(dirname "$0")/.."
-presets=$(sh scripts/presets.sh)
-octavo=build/${presets##* }/bin/octavo
+octavo=build/cpu/bin/octavo
 out=demo-out
 mkdir -p "$out"
 prompts=(

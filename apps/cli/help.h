@@ -17,9 +17,9 @@ inline constexpr const char* kGenerateHelp = R"(Draws pictures from a prompt and
 Examples:
   octavo generate --prompt "a yellow moon in the top right corner on a navy background" --output moon.png
   octavo generate --prompt-file caption.json --width 1536 --height 1024 --preset quality-48 --output poster.png
-  octavo generate --prompt "two green squares" --seed 7 --batch 3 --output squares.png     # squares-7.png, -8, -9
-  echo "a red circle" | octavo generate --prompt-file - --output - --quiet > circle.png
-  octavo generate --prompt "a red circle" --precision w8a8 --steps 8 --guidance 4 --json
+  octavo generate --prompt "two green squares in a row on a yellow background" --seed 7 --batch 3 --output squares.png
+  echo "a large red circle in the center on a white background" | octavo generate --prompt-file - --output - --quiet > circle.png
+  octavo generate --prompt "a large red circle in the center on a white background" --precision w8a8 --steps 8 --guidance 4 --json
   octavo generate --model ideogram-4 --prompt-file caption.json --lora style.safetensors:0.8 --lora light.safetensors --output styled.png
 
 What an option leaves open comes from --preset, then from the model's own defaults, then from default-20 at 1024x1024.
