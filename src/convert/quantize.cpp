@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/checked_math.h"
+#include "convert/content_hash.h"
 #include "convert/output_error.h"
 #include "convert/resumable_file.h"
 #include "convert/smoothing.h"
@@ -54,35 +55,23 @@ struct OutputTensor {
   std::uint64_t offset = 0;  // in the file
 };
 
-// FNV-1a over 64-bit words: not against forgery, only to tell two sources apart.
-class SourceHash {
- public:
-  void add(const std::byte* bytes, std::size_t count) {
-    for (; count >= 8; bytes += 8, count -= 8) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, bytes, 8);
-      mix(word);
-    }
-    std::uint64_t rest = count;
-    std::memcpy(&rest, bytes, count);
-    mix(rest ^ (std::uint64_t(count) << 56));
-  }
-  void add(const std::string& text) { add(reinterpret_cast<const std::byte*>(text.data()), text.size()); }
-  std::string text() const { return fmt::format("{:016x}", state_); }
-
- private:
-  void mix(std::uint64_t word) {
-    state_ = (state_ ^ word) * 0x100000001b3u;
-    state_ ^= state_ >> 29;
-  }
-  std::uint64_t state_ = 0xcbf29ce484222325u;
-};
-
 std::string marker_text(int group) {
   std::string text =
       group == 0 ? R"({"format": "int8_tensorwise"})" : fmt::format(R"({{"format": "int8_tensorwise", "convrot": true, "convrot_groupsize": {}}})", group);
   text.resize(std::size_t(round_up(std::int64_t(text.size()), 8)), ' ');  // white space behind JSON is allowed, and the next tensor stays aligned
   return text;
+}
+
+// What holds no layers would become a file that nobody can use.
+void require_model(const std::vector<std::string>& names, const fs::path& in) {
+  if (names.empty()) throw InvalidArgument(fmt::format("quantize: '{}' holds no tensor; give a file with a model's weights", in.string()));
+  for (const std::string& name : names) {
+    for (const std::string_view part : {".lora_A.", ".lora_B.", ".lora_down.", ".lora_up."}) {
+      if (name.find(part) == std::string::npos) continue;
+      throw InvalidArgument(
+          fmt::format("quantize: '{}' is a LoRA ('{}'); quantise the model that it is for, and give the LoRA to generate --lora", in.string(), name));
+    }
+  }
 }
 
 bool is_embedding(std::string_view module) { return module.substr(module.rfind('.') + 1).starts_with("embed"); }
@@ -91,6 +80,7 @@ class Converter {
  public:
   Converter(const fs::path& in, const QuantizeRecipe& recipe, ThreadPool& pool, Observer& observer)
       : store_(in, "quantize"), recipe_(recipe), pool_(pool), observer_(observer) {
+    require_model(store_.names(), in);
     plan_jobs();
     if (recipe.smooth > 0) smooth_jobs();
     plan_layout();
@@ -119,7 +109,7 @@ class Converter {
   void quantize_rows(const Job& job, Take take, QuantizedLayer& layer) const;
   const InputStatistics* input_of(const Job& job) const;
   double error_as_int8(Job job) const;
-  QuantizedLayer run_job(ResumableFile& file, const Job& job, SourceHash& hash) const;
+  QuantizedLayer run_job(ResumableFile& file, const Job& job, ContentHash& hash) const;
   void quantize_layer(ResumableFile& file, const Job& job, QuantizedLayer& layer) const;
   void copy_layer(ResumableFile& file, const Job& job) const;
   void write_all(ResumableFile& file, std::uint64_t length, QuantizeReport& report) const;
@@ -416,7 +406,7 @@ void Converter::copy_layer(ResumableFile& file, const Job& job) const {
   write(file, weight, stored.data());
 }
 
-QuantizedLayer Converter::run_job(ResumableFile& file, const Job& job, SourceHash& hash) const {
+QuantizedLayer Converter::run_job(ResumableFile& file, const Job& job, ContentHash& hash) const {
   QuantizedLayer layer{.module = job.module};
   hash.add(job.module);
   if (job.linear == nullptr) {
@@ -497,7 +487,7 @@ QuantizeReport Converter::run(const fs::path& out) {
   if (!protection_.empty()) report.remarks.push_back(protection_);
   for (const std::string& remark : report.remarks) observer_.on_advisory(remark);
   const std::string blank_header = header(std::string(kHashDigits, '0'));
-  SourceHash plan;
+  ContentHash plan;
   plan.add(blank_header);
   plan.add(store_.identity());
   for (const auto& [module, s] : smoothing_.columns) plan.add(reinterpret_cast<const std::byte*>(s.data()), s.size() * sizeof(float));
@@ -506,6 +496,10 @@ QuantizeReport Converter::run(const fs::path& out) {
       plan.add(reinterpret_cast<const std::byte*>(input.sample.data()), input.sample.size() * sizeof(float));
   }
   ResumableFile file(out, file_bytes_, plan.text());
+  if (!file.remark().empty()) {
+    report.remarks.push_back(file.remark());
+    observer_.on_advisory(file.remark());
+  }
   try {
     write_all(file, blank_header.size(), report);
   } catch (const Cancelled&) {
@@ -523,7 +517,7 @@ void Converter::write_all(ResumableFile& file, std::uint64_t length, QuantizeRep
   file.write_at(0, {reinterpret_cast<const std::byte*>(&length), sizeof(length)});
   file.write_at(sizeof(length), std::as_bytes(std::span(blank_header)));
 
-  SourceHash source;
+  ContentHash source;
   for (std::size_t i = 0; i < jobs_.size(); ++i) {
     if (observer_.cancelled()) throw Cancelled("quantize: stopped as asked; the same command goes on where it stopped");
     observer_.on_progress("quantise", 0, int(i), int(jobs_.size()));
@@ -534,7 +528,8 @@ void Converter::write_all(ResumableFile& file, std::uint64_t length, QuantizeRep
       layer = layer_of(job.module, known->second, hash);
       report.resumed_layers += job.linear != nullptr ? 1 : 0;
     } else {
-      SourceHash own;
+      ContentHash own;
+      file.begin_part();
       layer = run_job(file, job, own);
       hash = own.text();
       // A journal entry costs two waits for the disk: small tensors are cheaper to do again.

@@ -70,6 +70,52 @@ TEST_F(ResumableFileTest, a_damaged_journal_is_no_journal) {
   EXPECT_TRUE(ResumableFile(path, 3, "plan").finished().empty());
 }
 
+TEST_F(ResumableFileTest, bytes_that_are_not_those_written_start_anew) {
+  const auto stop_in_the_middle = [&] {
+    ResumableFile file(path, 9, "plan");
+    file.write_at(0, bytes("head"));  // of no part: it may change
+    file.begin_part();
+    file.write_at(3, bytes("def"));
+    file.write_at(0, bytes("abc"));
+    file.finish_part("one", "");
+    file.write_at(6, bytes("ghi"));
+    file.finish_part("two", "");
+  };
+  const std::string partial = path.string() + ".partial";
+  for (std::uint64_t length = 0; length <= 9; ++length) {
+    stop_in_the_middle();
+    fs::resize_file(partial, length);
+    const ResumableFile file(path, 9, "plan");
+    EXPECT_EQ(file.finished().size(), length < 9 ? 0u : 2u) << length;
+    EXPECT_EQ(file.remark().empty(), length == 9) << file.remark();
+    EXPECT_EQ(fs::file_size(partial), length < 9 ? 0u : 9u);
+  }
+  for (std::uint64_t at = 0; at < 9; ++at) {
+    stop_in_the_middle();
+    std::fstream(partial, std::ios::in | std::ios::out | std::ios::binary).seekp(std::streamoff(at)).put('X');
+    const ResumableFile file(path, 9, "plan");
+    EXPECT_TRUE(file.finished().empty()) << at;
+    EXPECT_THAT(file.remark(), ::testing::HasSubstr(at < 6 ? "'one'" : "'two'"));
+  }
+}
+
+TEST_F(ResumableFileTest, what_belongs_to_no_part_may_change_and_what_is_too_long_is_cut) {
+  {
+    ResumableFile file(path, 6, "plan");
+    file.write_at(0, bytes("abc"));
+    file.begin_part();
+    file.write_at(3, bytes("def"));
+    file.finish_part("one", "");
+    file.write_at(0, bytes("ABC"));
+  }
+  std::ofstream(path.string() + ".partial", std::ios::app) << "more";
+  ResumableFile file(path, 6, "plan");
+  EXPECT_EQ(file.finished().size(), 1u);
+  EXPECT_EQ(file.remark(), "");
+  file.commit();
+  EXPECT_EQ(read_text(path, 100), "ABCdef");
+}
+
 TEST_F(ResumableFileTest, killed_while_writing_the_journal) {
   {
     ResumableFile file(path, 3, "plan");
