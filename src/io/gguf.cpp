@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "io/foreign_file.h"
 #include "io/json.h"
+#include "io/utf8.h"
 #include "octavo/error.h"
 
 namespace octavo {
@@ -190,6 +191,8 @@ std::vector<GgufEntry> read_tensors(Cursor& cursor, const std::string& who, std:
   std::unordered_set<std::string> names;
   for (std::uint64_t i = 0; i < count; ++i) {
     GgufEntry entry{.name = cursor.string(kMaxNameBytes, fmt::format("the name of tensor {} of {}", i + 1, count))};
+    if (const std::size_t bad = first_invalid_byte(entry.name); bad != std::string::npos)
+      cursor.fail(fmt::format("the name of tensor {} of {} is not UTF-8 at its byte {}; the header is damaged", i + 1, count, bad));
     if (!names.insert(entry.name).second) cursor.fail(fmt::format("tensor '{}' occurs twice; the header is damaged", excerpt(entry.name)));
     read_extents(cursor, who, entry);
     entry.offset = cursor.number<std::uint64_t>("a tensor's description");  // from the start of the data, for now

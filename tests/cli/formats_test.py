@@ -16,7 +16,7 @@ def gguf(tensors, data):
     """tensors: (name, extents outermost first, type id, offset)."""
 
     def text(word):
-        return struct.pack("<Q", len(word)) + word.encode()
+        return struct.pack("<Q", len(word)) + word.encode(errors="surrogateescape")
 
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), 0)
     for name, extents, kind, offset in tensors:
@@ -119,6 +119,14 @@ class Damaged(ProgramTest):
         for command in (quantize, ["inspect", path]):
             self.refuse(DAMAGED, *command, contains=["model.gguf", LAYER, "type id 99"])
         self.generate(DAMAGED, ["model.gguf", LAYER, "type id 99"])
+
+    def test_gguf_with_a_name_that_is_no_text(self):
+        (self.model / DIT).unlink()
+        path = self.model / "transformer" / "model.gguf"
+        for name, at in (("\udcff.weight", 0), ("layers.0.\udcc3.weight", 9), ("a\0.weight", 1)):
+            path.write_bytes(gguf([("b.weight", [8, 32], 0, 0), (name, [8, 32], 0, 1024)], bytes(2048)))
+            self.refuse(DAMAGED, "quantize", self.model / "transformer", self.folder / "q.safetensors", "--quiet", contains=["model.gguf", "tensor 2 of 2", f"byte {at};"])
+            self.refuse(DAMAGED, "inspect", path, contains=["model.gguf", "tensor 2 of 2", f"byte {at};"])
 
     def test_gguf_that_is_cut_or_has_a_gap_or_an_overlap(self):
         (self.model / DIT).unlink()
