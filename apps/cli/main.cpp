@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <set>
@@ -278,6 +279,9 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     print_error("out of memory; use a smaller --width and --height or close other programs");
     return octavo::OutOfMemory("").exit_code();
+  } catch (const std::filesystem::filesystem_error& failure) {
+    print_error("file '" + failure.path1().string() + "': " + failure.code().message() + "; check the path and its permissions");
+    return octavo::InvalidArgument("").exit_code();
   } catch (const std::exception& error) {
     print_error(std::string("internal error: ") + error.what() + "; please report it with the output of 'octavo version' and this command");
     return kInternalError;

@@ -112,6 +112,29 @@ ReceiptFile quantize_component(const QuantizeOptions& options, QuantizeRecipe re
   return done;
 }
 
+// Weights that another model left in the output would be loaded with this one's.
+void refuse_strangers(const fs::path& in, const fs::path& out) {
+  std::error_code ignored;
+  if (!fs::is_directory(out, ignored)) return;
+  for (const fs::directory_entry& component : fs::directory_iterator(out)) {
+    if (!component.is_directory()) continue;
+    const std::string name = component.path().filename().string();
+    const bool is_denoiser = name == kDenoisers[0] || name == kDenoisers[1];
+    if (is_denoiser && component.is_symlink())
+      throw InvalidArgument(
+          fmt::format("output '{}': is a link, and what it leads to would be changed; remove it, or choose another output", component.path().string()));
+    for (const fs::directory_entry& entry : fs::directory_iterator(component)) {
+      const std::string file = entry.path().filename().string();
+      if (!is_weight_file(file) && !file.ends_with(".index.json")) continue;
+      const bool belongs = is_denoiser ? file == kFileName && fs::is_directory(in / name, ignored) : fs::exists(in / name / file, ignored);
+      if (!belongs) {
+        throw InvalidArgument(
+            fmt::format("output '{}': is of another model, '{}' has no such part; remove it, or choose another output", entry.path().string(), in.string()));
+      }
+    }
+  }
+}
+
 std::vector<ReceiptFile> quantize_folder(const QuantizeOptions& options, const QuantizeRecipe& recipe, const ActivationStatistics* statistics, ThreadPool& pool,
                                          OutputTree& tree, const fs::path& in, const fs::path& out) {
   std::vector<ReceiptFile> files;
@@ -122,9 +145,9 @@ std::vector<ReceiptFile> quantize_folder(const QuantizeOptions& options, const Q
     const std::string name = entry.path().filename().string();
     if (name == kDenoisers[0] || name == kDenoisers[1]) continue;
     if (entry.is_directory()) {
-      tree.link_tree(entry.path(), out / name);
+      tree.take_tree(entry.path(), out / name);
     } else if (entry.is_regular_file()) {
-      tree.link_or_copy(entry.path(), out / name);
+      tree.take(entry.path(), out / name);
     }
   }
   return files;
@@ -159,6 +182,7 @@ void check_paths(const QuantizeOptions& options, const QuantizeRecipe& recipe, b
     if (!inner.empty() && *inner.begin() != "..") {
       throw InvalidArgument(fmt::format("quantize: the output '{}' lies inside the input '{}'; give a place beside it", options.out, options.in));
     }
+    refuse_strangers(in, out);
     return;
   }
   const char* asked = recipe.smooth > 0 ? "--smooth" : recipe.protects_worst ? "--protect auto" : nullptr;

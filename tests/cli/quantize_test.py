@@ -3,6 +3,7 @@
 import base64
 import html.parser
 import json
+import os
 import pathlib
 import resource
 import shutil
@@ -13,7 +14,7 @@ import time
 import unittest
 
 import numpy as np
-from program import CANCELLED, DAMAGED, DEMO, FAST, INVALID, PROGRAM, TINY, ProgramTest, listing, read_png, read_safetensors, write_safetensors
+from program import CANCELLED, DAMAGED, DEMO, FAST, INVALID, PROGRAM, TINY, ProgramTest, edit_json, listing, read_png, read_safetensors, write_safetensors
 
 FILE = "diffusion_pytorch_model.safetensors"
 TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8, "U8": np.uint8, "BF16": np.uint16}
@@ -215,6 +216,32 @@ class WholeModel(ProgramTest):
         self.assertEqual(fresh["layers"], shown["layers"])
         self.assertEqual(out.read_bytes(), again.read_bytes())
 
+    def test_what_was_written_is_looked_at_before_going_on(self):
+        out = self.folder / "int8.safetensors"
+        arguments = ["quantize", DEMO / "transformer", out, "--group", "64", "--json"]
+        again = self.folder / "again.safetensors"
+        self.succeed(*arguments[:2], again, *arguments[3:])
+
+        def cut(partial):
+            os.truncate(partial, partial.stat().st_size // 2)
+
+        def overwrite(partial):
+            raw = bytearray(partial.read_bytes())
+            raw[len(raw) // 4 :] = bytes(len(raw) - len(raw) // 4)
+            partial.write_bytes(raw)
+
+        for damage, said in ((cut, "bytes long"), (overwrite, "no longer holds")):
+            self.stop("/", *arguments)
+            partial = pathlib.Path(f"{out}.partial")
+            self.assertGreater(len(json.loads(pathlib.Path(f"{partial}.json").read_text())["finished"]), 0)
+            damage(partial)
+            done = self.succeed(*arguments)
+            self.assertEqual(done.stderr.decode().count("everything is done anew"), 1, done.stderr.decode())
+            self.assertIn(said, done.stderr.decode())
+            self.assertEqual(json.loads(done.stdout)["files"][0]["resumed_layers"], 0)
+            self.assertEqual(out.read_bytes(), again.read_bytes())
+            out.unlink()
+
     def stop(self, line, *arguments):
         """Ctrl-C as soon as a line with this text was said."""
         running = subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -296,6 +323,31 @@ class WholeModel(ProgramTest):
             self.refuse(INVALID, "quantize", source, out, *asked, contains=["whole model folder", asked[0]])
         self.refuse(INVALID, "quantize", source, out, "--report", empty, contains=["empty.txt"])
 
+    def test_what_is_no_model(self):
+        nothing, lora, out = self.folder / "nothing.safetensors", self.folder / "lora.safetensors", self.folder / "o.safetensors"
+        write_safetensors(nothing, {})
+        self.refuse(INVALID, "quantize", nothing, out, "--quiet", contains=[str(nothing), "holds no tensor"])
+        matrix = ("F32", [16, 16], bytes(1024))
+        for one, two in (("lora_A", "lora_B"), ("lora_down", "lora_up")):
+            write_safetensors(lora, {f"layers.0.attention.qkv.{part}.weight": matrix for part in (one, two)})
+            self.refuse(INVALID, "quantize", lora, out, "--quiet", contains=[str(lora), f".{one}.weight", "is a LoRA", "generate --lora"])
+
+    def test_a_link_that_leads_back_and_a_folder_that_may_not_be_read(self):
+        model = small_model(self.folder)
+        loop = model / "tokenizer" / "loop"
+        for target in (".", "..", "../tokenizer/."):
+            loop.symlink_to(target)
+            self.refuse(INVALID, "quantize", model, self.folder / "out", "--quiet", contains=[str(loop), "remove it"])
+            loop.unlink()
+        loop.symlink_to("loop")
+        self.refuse(INVALID, "quantize", model, self.folder / "out", "--quiet", contains=[str(loop), "check the path and its permissions"])
+        loop.unlink()
+        if os.geteuid() != 0:  # the superuser reads everything
+            (model / "vae").chmod(0)
+            self.addCleanup((model / "vae").chmod, 0o755)
+            for command in (["quantize", model, self.folder / "out", "--quiet"], ["inspect", model]):
+                self.refuse(INVALID, *command, contains=["vae"])
+
     def test_an_output_inside_the_input(self):
         model = small_model(self.folder)
         before = listing(self.folder)
@@ -307,6 +359,100 @@ class WholeModel(ProgramTest):
         self.refuse(INVALID, "quantize", model, link / "x", contains=["lies inside the input"])
         link.unlink()
         self.assertEqual(listing(self.folder), before)
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+class OutputThatIsThere(ProgramTest):
+    def other_model(self, source):
+        """Differs in what quantize passes on: the weights of a component, and the model's own settings."""
+        other = self.folder / "other"
+        shutil.copytree(source, other)
+        weights = next((other / "vae").glob("*.safetensors"))
+        raw = bytearray(weights.read_bytes())
+        raw[-2] ^= 1
+        weights.write_bytes(raw)
+        edit_json(other / "model_index.json", lambda index: index["generation_defaults"].update(width=48))
+        edit_json(other / "transformer" / "config.json", lambda config: config.update(note="other"))
+        return other
+
+    def test_another_model_replaces_it_whole_and_both_sources_stay(self):
+        model = small_model(self.folder)
+        other = self.other_model(model)
+        before = contents(model), contents(other)
+        for source in (model, other, other, model):
+            self.succeed("quantize", source, self.folder / "again", "--quiet")
+            self.succeed("quantize", source, self.folder / "fresh", "--quiet")
+            self.assertEqual(contents(self.folder / "again"), contents(self.folder / "fresh"))
+            shutil.rmtree(self.folder / "fresh")
+        self.assertEqual((contents(model), contents(other)), before)
+
+    def test_weights_are_linked_and_what_can_be_edited_is_a_copy(self):
+        model, out = small_model(self.folder), self.folder / "out"
+        self.succeed("quantize", model, out, "--quiet")
+        # An earlier version linked everything.
+        (out / "model_index.json").unlink()
+        (out / "model_index.json").hardlink_to(model / "model_index.json")
+        self.succeed("quantize", model, out, "--quiet")
+        before = contents(model)
+        for path in out.rglob("*"):
+            if path.suffix == ".json":
+                path.write_text("{}")
+        self.assertEqual(contents(model), before)
+        weights = next((model / "vae").glob("*.safetensors"))
+        self.assertEqual(weights.stat().st_ino, (out / "vae" / weights.name).stat().st_ino)
+
+    def test_equal_files_are_left_alone(self):
+        model, out = small_model(self.folder), self.folder / "out"
+        self.succeed("quantize", model, out, "--quiet")
+        kept = [path for path in out.rglob("*") if path.is_file() and path.name != FILE]
+        before = [path.stat().st_ino for path in kept]
+        self.succeed("quantize", model, out, "--quiet")
+        self.assertEqual([path.stat().st_ino for path in kept], before)
+
+    def test_weights_that_only_the_output_has_are_refused(self):
+        model, out = small_model(self.folder), self.folder / "out"
+        self.succeed("quantize", model, out, "--quiet")
+        for part in ("transformer", "vae"):
+            stranger = out / part / "model-00001-of-00002.safetensors"
+            stranger.write_bytes(b"x")
+            self.refuse(INVALID, "quantize", model, out, contains=[str(stranger), "another model", "choose another output"])
+            stranger.unlink()
+        shutil.rmtree(model / "unconditional_transformer")
+        self.refuse(INVALID, "quantize", model, out, contains=[f"unconditional_transformer/{FILE}", "another model"])
+
+    def test_a_link_in_the_output_does_not_lead_into_another_model(self):
+        model = small_model(self.folder)
+        other = self.other_model(model)
+        out = self.folder / "out"
+        for part in ("transformer", "vae"):
+            out.mkdir()
+            (out / part).symlink_to(model / part)
+            before = contents(model)
+            done = self.call("quantize", other, out, "--quiet")
+            self.assertEqual(done.returncode, INVALID)
+            self.assertRegex(done.stderr.decode(), rf"^octavo: output '[^']*/{part}': is a link, .*\n$")
+            self.assertEqual(contents(model), before)
+            shutil.rmtree(out)
+
+    def test_killed_while_it_copies(self):
+        model, out = small_model(self.folder), self.folder / "out"
+        big = "notes.dat"
+        with open(model / "vae" / big, "wb") as file:
+            file.write(b"begin")
+            file.truncate(100 << 20)
+        running = subprocess.Popen([PROGRAM, "quantize", str(model), str(out), "--quiet"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while running.poll() is None and not list(out.glob(f"vae/{big}.*.part")):
+            time.sleep(0.001)
+        running.kill()
+        running.wait()
+        self.assertTrue(list(out.glob(f"vae/{big}.*.part")), "it finished before it could be killed; take a larger file")
+        self.assertFalse((out / "vae" / big).exists())
+        self.succeed("quantize", model, out, "--quiet")
+        self.assertEqual((out / "vae" / big).read_bytes(), (model / "vae" / big).read_bytes())
+        self.assertEqual([path for path in listing(out) if path.endswith(".part")], [])
 
 
 class FullDisk(ProgramTest):
