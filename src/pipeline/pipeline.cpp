@@ -46,6 +46,18 @@ void copy_tensor(const ExecContext& ctx, const TensorView& from, const TensorVie
   copy_bytes(to.data, to.device, from.data, from.device, from.bytes(), ctx.stream);
 }
 
+// `where` gave numbers that are not finite. Throws InvalidArgument that names the request's LoRAs, if one acts: what they do to the model is suspected before
+// its weights are, and leaving them out shows which it was.
+void blame_loras(const Request& request, const std::string& where) {
+  std::vector<std::string> names;
+  for (const LoraSource& lora : request.loras) {
+    if (lora.strength != 0) names.push_back(fmt::format("'{}' with strength {}", lora.path, lora.strength));
+  }
+  if (names.empty()) return;
+  throw InvalidArgument(fmt::format("generate: --lora {}: {} gave numbers that are not finite; use a smaller strength (0.5 to 1 are usual), or leave {} out",
+                                    fmt::join(names, ", "), where, names.size() == 1 ? "it" : "them one by one"));
+}
+
 // Start tensors from a file, f32 [P, L, C] with P = 1 (the same for every picture) or P = batch.
 Tensor read_noise(const NoiseSource& source, int batch, std::int64_t tokens, std::int64_t channels) {
   const SafetensorsFile file(source.path);
@@ -137,7 +149,7 @@ struct Pipeline::Impl {
   Tensor encode(Observer& observer, std::span<const std::int32_t> ids);
   void denoise(ExecContext& ctx, const RequestPlan& plan, const ideogram4::Session& cond_session, const ideogram4::Session* uncond_session, int picture,
                StepBuffers& buffers, Dump* dump);
-  void check_step(const StepBuffers& buffers, float guidance, int step, int steps, bool has_uncond) const;
+  void check_step(const Request& request, const StepBuffers& buffers, int step, bool has_uncond) const;
   Image decode(ExecContext& ctx, const RequestPlan& plan, const TensorView& latents, int picture, Dump* dump);
 };
 
@@ -240,8 +252,11 @@ Tensor Pipeline::Impl::encode(Observer& observer, std::span<const std::int32_t> 
 }
 
 // `buffers` on the CPU.
-void Pipeline::Impl::check_step(const StepBuffers& buffers, float guidance, int step, int steps, bool has_uncond) const {
+void Pipeline::Impl::check_step(const Request& request, const StepBuffers& buffers, int step, bool has_uncond) const {
   if (all_finite(buffers.latents)) return;
+  const int steps = *request.steps;
+  const float guidance = request.guidance[std::size_t(step)];
+  blame_loras(request, fmt::format("step {} of {} (guidance {})", step + 1, steps, guidance));
   if (all_finite(buffers.velocity_cond) && (!has_uncond || all_finite(buffers.velocity_uncond))) {
     throw InvalidArgument(fmt::format("generate: --guidance {} drives step {} of {} past the range of float32; 1 to 10 are usual", guidance, step + 1, steps));
   }
@@ -264,7 +279,7 @@ void Pipeline::Impl::denoise(ExecContext& ctx, const RequestPlan& plan, const id
     const float step_length = schedule.sigmas[std::size_t(step)] - schedule.sigmas[std::size_t(step) + 1];
     const auto uncond_velocity = guidance != 1.0f ? std::optional<TensorView>(buffers.velocity_uncond) : std::nullopt;
     guided_step(ctx, buffers.latents, buffers.velocity_cond, uncond_velocity, guidance, step_length);
-    if (is_cpu()) check_step(buffers, guidance, step, steps, needs_uncond);
+    if (is_cpu()) check_step(plan.request, buffers, step, needs_uncond);
     if (dump != nullptr) {
       copy_tensor(ctx, buffers.velocity_cond, dump->velocity_cond(step, picture));
       copy_tensor(ctx, buffers.velocity_uncond, dump->velocity_uncond(step, picture));
@@ -280,12 +295,16 @@ Image Pipeline::Impl::decode(ExecContext& ctx, const RequestPlan& plan, const Te
   ctx.observer->on_progress("decode", picture, 0, 1);
   const Tensor tokens = nn::to_cpu(ctx, latents, "latents");
   if (!all_finite(tokens)) {
+    blame_loras(plan.request, fmt::format("{} steps", *plan.request.steps));
     throw DataError(fmt::format("generate: {} steps with guidance up to {} gave numbers that are not finite; try --guidance 3, else the weights are damaged",
                                 *plan.request.steps, *std::max_element(plan.request.guidance.begin(), plan.request.guidance.end())));
   }
   vae->denormalize(ctx, tokens);
   const Tensor decoded = vae->decode(ctx, vae->unpatchify(tokens, plan.grid_height, plan.grid_width));
-  if (!all_finite(decoded)) throw DataError("generate: the decoder gave numbers that are not finite; the weights of the vae are probably damaged");
+  if (!all_finite(decoded)) {
+    blame_loras(plan.request, "the decoder");
+    throw DataError("generate: the decoder gave numbers that are not finite; the weights of the vae are probably damaged");
+  }
   if (dump != nullptr) to_unit_range(decoded, dump->image(picture));
 
   Image image;

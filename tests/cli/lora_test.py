@@ -105,6 +105,22 @@ class Lora(ProgramTest):
             entry[f"{name}.lora_B.weight"] = (dtype, shape, data[:40] + struct.pack("<f", bad) + data[44:])
             self.bad(DAMAGED, self.file(entry), f"'{name}.lora_B.weight'", "not finite", "element 10")
 
+    def test_too_strong_a_lora_is_not_the_fault_of_the_weights(self):
+        def scaled(name, by):
+            entry = pair("transformer.layers.0.attention.to_v", HIDDEN, HIDDEN)
+            for key, (dtype, shape, data) in entry.items():
+                entry[key] = (dtype, shape, struct.pack(f"<{len(data) // 4}f", *(by * value for value in struct.unpack(f"<{len(data) // 4}f", data))))
+            return self.file(entry, name=name)
+
+        # Both matrices times 1e4, and 1e30, are about 1e38 on numbers of about 1: a sum of some is past float32. So is 1e19 twice.
+        strong = scaled("strong.safetensors", 1e4)
+        words = ["generate", *FAST, "--prompt", "x", "--output", self.folder / "x.png", "--quiet"]  # found in the first step, after lines of progress
+        self.refuse(INVALID, *words, "--lora", f"{strong}:1e30", contains=["--lora", f"'{strong}' with strength 1e+30", "not finite", "smaller strength", "leave it out"])
+        large, off = scaled("large.safetensors", 1e19), self.good("off.safetensors")
+        line = self.refuse(INVALID, *words, "--lora", f"{off}:0", "--lora", f"{strong}:0.5", "--lora", large,
+                           contains=[f"'{strong}' with strength 0.5, '{large}' with strength 1", "one by one"])
+        self.assertNotIn("off.safetensors", line)
+
     def test_of_another_model(self):
         other = self.file(*(pair(f"transformer.transformer_blocks.{i}.attn.to_q", 64, 64) for i in range(3)))
         self.bad(INVALID, other, "only 0 of 6 keys", "'transformer.transformer_blocks.0.attn.to_q'", "nearest here: 'layers.0.attention.to_q'")
