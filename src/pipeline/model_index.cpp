@@ -71,7 +71,8 @@ GenerationDefaults read_defaults(const Json& object, const std::string& who) {
           .steps = fields.positive_integer("steps"),
           .guidance = fields.number_or_list("guidance"),
           .mu = fields.number("mu"),
-          .std_dev = fields.number("std")};
+          .std_dev = fields.number("std"),
+          .source = who};
 }
 
 std::vector<int> read_taps(const Fields& fields) {

@@ -18,6 +18,7 @@ struct GenerationDefaults {
   std::vector<float> guidance{};  // one value, or one per step
   std::optional<double> mu{};
   std::optional<double> std_dev{};
+  std::string source = "model_index.json: 'generation_defaults'";  // for messages: the file and the field
 };
 
 // The folders that a model consists of.

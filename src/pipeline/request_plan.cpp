@@ -23,23 +23,36 @@ constexpr int kMostPictures = 10'000;  // in one batch
 
 [[noreturn]] void refuse(const std::string& message) { throw InvalidArgument("generate: " + message); }
 
-void check_side(const char* option, int side, int grid, bool force) {
-  if (side < 1) refuse(fmt::format("{} {} must be a multiple of {} and at least {}; nearest: {}", option, side, grid, grid, grid));
+// Who gave a value: the option, or the model in its defaults where nobody did.
+struct Giver {
+  std::string_view option{};
+  std::string_view field{};                   // the same in generation_defaults
+  const GenerationDefaults* model = nullptr;  // null: the option or a preset gave it
+
+  // `problem` begins with the value; `way_out` is that of the option.
+  [[noreturn]] void refuse(const std::string& problem, const std::string& way_out = "") const {
+    if (model != nullptr) throw DataError(fmt::format("{}: {} {}; correct the file, or draw with {}", model->source, field, problem, option));
+    octavo::refuse(fmt::format("{} {}{}{}", option, problem, way_out.empty() ? "" : "; ", way_out));
+  }
+};
+
+void check_side(const Giver& giver, int side, int grid, bool force) {
+  if (side < 1) giver.refuse(fmt::format("{} must be a multiple of {} and at least {}", side, grid, grid), fmt::format("nearest: {}", grid));
   if (side > kLargestSide && !force) {
-    refuse(fmt::format("{} {} is over the limit of {} that the model knows; use at most {}, or add --force", option, side, kLargestSide,
-                       kLargestSide / grid * grid));
+    giver.refuse(fmt::format("{} is over the limit of {} that the model knows", side, kLargestSide),
+                 fmt::format("use at most {}, or add --force", kLargestSide / grid * grid));
   }
   if (side % grid == 0) return;
   const std::int64_t below = std::int64_t(side) / grid * grid;
   const std::int64_t above = below + grid;
   const bool has_below = below > 0;
   const bool has_above = (above <= kLargestSide || force) && above <= std::numeric_limits<int>::max();
-  refuse(fmt::format("{} {} must be a multiple of {}; nearest: {}", option, side, grid,
-                     has_below && has_above ? fmt::format("{}, {}", below, above) : std::to_string(has_below ? below : above)));
+  giver.refuse(fmt::format("{} must be a multiple of {}", side, grid),
+               fmt::format("nearest: {}", has_below && has_above ? fmt::format("{}, {}", below, above) : std::to_string(has_below ? below : above)));
 }
 
-void check_finite(const char* option, double value) {
-  if (!std::isfinite(value)) refuse(fmt::format("{} {} is not a finite number; give one like 0.5", option, value));
+void check_finite(const Giver& giver, double value) {
+  if (!std::isfinite(value)) giver.refuse(fmt::format("{} is not a finite number", value), "give one like 0.5");
 }
 
 void check_loras(const std::vector<LoraSource>& loras) {
@@ -61,14 +74,17 @@ const Preset& preset_of(const Request& request) {
 
 std::vector<float> guidance_for(const Request& request, const Preset& preset, const GenerationDefaults& defaults, int steps) {
   if (!request.guidance.empty()) {
-    for (const float value : request.guidance) check_finite("--guidance", value);
+    for (const float value : request.guidance) check_finite({.option = "--guidance"}, value);
     if (request.guidance.size() == 1) return std::vector<float>(std::size_t(steps), request.guidance.front());
     if (request.guidance.size() != std::size_t(steps)) {
       refuse(fmt::format("--guidance has {} values for {} steps; give one value for all steps, or {} in time order", request.guidance.size(), steps, steps));
     }
     return request.guidance;
   }
-  if (!request.preset && !defaults.guidance.empty()) return guidance_stretched(defaults.guidance, steps);
+  if (!request.preset && !defaults.guidance.empty()) {
+    for (const float value : defaults.guidance) check_finite({"--guidance", "guidance", &defaults}, value);
+    return guidance_stretched(defaults.guidance, steps);
+  }
   return guidance_of(preset, steps);
 }
 
@@ -115,24 +131,29 @@ RequestPlan plan_request(const Request& request, const GenerationDefaults& defau
   RequestPlan plan;
   plan.request = request;
   Request& full = plan.request;
+  const auto giver = [&](std::string_view option, std::string_view field, bool is_of_model) {
+    return Giver{.option = option, .field = field, .model = is_of_model ? &defaults : nullptr};
+  };
 
   check_prompt(full.prompt);
   full.width = request.width.value_or(defaults.width.value_or(kDefaultSide));
   full.height = request.height.value_or(defaults.height.value_or(kDefaultSide));
-  check_side("--width", *full.width, token_pixels, full.force);
-  check_side("--height", *full.height, token_pixels, full.force);
+  check_side(giver("--width", "width", !request.width && defaults.width), *full.width, token_pixels, full.force);
+  check_side(giver("--height", "height", !request.height && defaults.height), *full.height, token_pixels, full.force);
   plan.grid_width = *full.width / token_pixels;
   plan.grid_height = *full.height / token_pixels;
 
   full.steps = request.steps.value_or(use_defaults ? defaults.steps.value_or(preset.steps) : preset.steps);
-  if (*full.steps < 1) refuse(fmt::format("--steps {} must be at least 1", *full.steps));
-  if (*full.steps > kMostSteps) refuse(fmt::format("--steps {} must be at most {}; 12 to 48 are usual", *full.steps, kMostSteps));
+  const Giver steps = giver("--steps", "steps", !request.steps && use_defaults && defaults.steps);
+  if (*full.steps < 1) steps.refuse(fmt::format("{} must be at least 1", *full.steps));
+  if (*full.steps > kMostSteps) steps.refuse(fmt::format("{} must be at most {}", *full.steps, kMostSteps), "12 to 48 are usual");
   full.guidance = guidance_for(request, preset, defaults, *full.steps);
   full.mu = request.mu.value_or(use_defaults ? defaults.mu.value_or(preset.mu) : preset.mu);
   full.std_dev = request.std_dev.value_or(use_defaults ? defaults.std_dev.value_or(preset.std_dev) : preset.std_dev);
-  check_finite("--mu", *full.mu);
-  check_finite("--std", *full.std_dev);
-  if (*full.std_dev <= 0) refuse(fmt::format("--std {} must be greater than 0", *full.std_dev));
+  check_finite(giver("--mu", "mu", !request.mu && use_defaults && defaults.mu), *full.mu);
+  const Giver std_dev = giver("--std", "std", !request.std_dev && use_defaults && defaults.std_dev);
+  check_finite(std_dev, *full.std_dev);
+  if (*full.std_dev <= 0) std_dev.refuse(fmt::format("{} must be greater than 0", *full.std_dev));
 
   check_loras(full.loras);
   if (full.batch < 1) refuse(fmt::format("--batch {} must be at least 1", full.batch));

@@ -22,7 +22,7 @@ struct RequestPlan {
 
 // Precedence: the request's own value, then its preset's, then the model's defaults, then default-20 at 1024 x 1024.
 // `token_pixels`: pixels per side of one image token (16 for the published model).
-// Throws InvalidArgument naming option, value and the nearest values that work.
+// Throws InvalidArgument naming option, value and the nearest values that work; DataError if the value is one of the model's defaults.
 RequestPlan plan_request(const Request& request, const GenerationDefaults& defaults, int token_pixels);
 
 }  // namespace octavo

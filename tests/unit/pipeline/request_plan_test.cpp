@@ -142,7 +142,7 @@ TEST(RequestPlan, steps_and_batch_below_one) {
 TEST(RequestPlan, the_largest_integer_is_refused_at_once) {
   const int most = std::numeric_limits<int>::max();
   EXPECT_THAT(refusal({.steps = most}), AllOf(HasSubstr("--steps 2147483647"), HasSubstr("at most 10000")));
-  EXPECT_THAT(refusal({}, {.steps = most}), HasSubstr("--steps 2147483647"));
+  EXPECT_THROW(plan_of({}, {.steps = most}), DataError);
   EXPECT_THAT(refusal({.batch = most}), AllOf(HasSubstr("--batch 2147483647"), HasSubstr("at most 10000")));
   EXPECT_EQ(plan_of({.steps = 10'000, .batch = 10'000}).schedule.times.size(), 10'000u);
 }
@@ -157,7 +157,28 @@ TEST(RequestPlan, numbers_that_are_not_finite) {
   EXPECT_THAT(refusal({.guidance = {float(nan)}}), HasSubstr("--guidance nan"));
   EXPECT_THAT(refusal({.std_dev = 0.0}), HasSubstr("greater than 0"));
   EXPECT_THAT(refusal({.std_dev = -1.0}), HasSubstr("--std -1"));
-  EXPECT_THAT(refusal({}, {.mu = nan}), HasSubstr("--mu nan")) << "a model's own defaults are checked too";
+}
+
+TEST(RequestPlan, defaults_that_no_picture_can_have_are_the_models_fault) {
+  const auto blamed = [](const Request& request, GenerationDefaults defaults) -> std::string {
+    defaults.source = "file 'here'";
+    try {
+      plan_of(request, defaults);
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    ADD_FAILURE() << "was accepted";
+    return "";
+  };
+  EXPECT_EQ(blamed({}, {.width = 17}), "file 'here': width 17 must be a multiple of 16; correct the file, or draw with --width");
+  EXPECT_THAT(blamed({.width = 32}, {.height = 40'000}), HasSubstr("here': height 40000 is over the limit of 2048"));
+  EXPECT_THAT(blamed({}, {.steps = 10'001}), HasSubstr("here': steps 10001"));
+  EXPECT_THAT(blamed({}, {.mu = std::numeric_limits<double>::quiet_NaN()}), HasSubstr("here': mu nan"));
+  EXPECT_THAT(blamed({}, {.std_dev = 0.0}), HasSubstr("here': std 0"));
+  EXPECT_THAT(blamed({}, {.guidance = {2.0f, std::numeric_limits<float>::infinity()}}), HasSubstr("here': guidance inf"));
+  // What somebody gave is not the model's, and a preset stands above the defaults.
+  EXPECT_THAT(refusal({.width = 18}, {.width = 17}), HasSubstr("generate: --width 18"));
+  EXPECT_NO_THROW(plan_of({.preset = "turbo-12"}, {.steps = 10'001, .guidance = {std::numeric_limits<float>::infinity()}, .std_dev = 0.0}));
 }
 
 TEST(RequestPlan, unknown_preset_lists_the_known) {
