@@ -120,6 +120,7 @@ void OutputTree::copy(const fs::path& from, const fs::path& to) {
 
 void OutputTree::take(const fs::path& from, const fs::path& to) {
   if (!is_weight_file(from)) return copy(from, to);
+  remove_temporaries_of(to);
   std::error_code failure;
   if (fs::exists(to, failure) && fs::equivalent(from, to, failure)) return;
   const fs::path temporary = to.string() + fmt::format(".{}.part", ::getpid());

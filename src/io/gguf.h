@@ -34,8 +34,8 @@ struct GgufEntry {
 using GgufMetadata = std::map<std::string, std::string>;
 
 // Everything before the tensors' data. What the fuzzer calls; `file` is the whole file.
-// Throws DataError if it is truncated, a count or length is implausible, a name or key occurs twice, a type id is unknown, extents overflow or
-// do not fill whole blocks, tensors overlap or pass the end; Unsupported for version 1, big-endian files and more than six axes.
+// Throws DataError if it is truncated, a count or length is implausible, a name or key occurs twice, a tensor's name is not UTF-8, a type id is unknown,
+// extents overflow or do not fill whole blocks, tensors overlap or pass the end; Unsupported for version 1, big-endian files and more than six axes.
 // Memory and time are bounded by the size of the file, whatever its counts say.
 std::vector<GgufEntry> parse_gguf_header(std::span<const std::byte> file, const std::string& who, GgufMetadata* metadata);
 

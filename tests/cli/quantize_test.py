@@ -412,6 +412,20 @@ class OutputThatIsThere(ProgramTest):
         self.succeed("quantize", model, out, "--quiet")
         self.assertEqual([path.stat().st_ino for path in kept], before)
 
+    def test_what_a_killed_copy_left_goes_and_what_is_being_written_stays(self):
+        model, out = small_model(self.folder), self.folder / "out"
+        self.succeed("quantize", model, out, "--quiet")
+        before = listing(out)
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        weights = next((out / "vae").glob("*.safetensors"))
+        left = [path.with_name(f"{path.name}.{ended.pid}.part") for path in (weights, out / "model_index.json")]
+        kept = [path.with_name(f"{path.name}.{end}.part") for path in (weights, out / "model_index.json") for end in (os.getpid(), "mine", f"{ended.pid}x")]
+        for path in left + kept:
+            path.write_text("x")
+        self.succeed("quantize", model, out, "--quiet")
+        self.assertEqual(listing(out), sorted(before + [str(path) for path in kept]))
+
     def test_weights_that_only_the_output_has_are_refused(self):
         model, out = small_model(self.folder), self.folder / "out"
         self.succeed("quantize", model, out, "--quiet")
