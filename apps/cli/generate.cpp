@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <vector>
 
 #include "api/describe.h"
@@ -27,6 +28,9 @@ std::string read_prompt(const GenerateArguments& arguments) {
   if (arguments.prompt) return *arguments.prompt;
   if (!arguments.prompt_file) throw InvalidArgument("generate: a prompt is missing; give --prompt \"three orange stars\" or --prompt-file FILE");
   std::string text = read_text_argument(*arguments.prompt_file, "generate: --prompt-file");
+  // Some editors begin a file with a byte-order mark, which says that it is UTF-8 and is no part of the text.
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   // Editors and echo end a line of plain text with a newline that nobody means. A JSON caption goes to the model byte for byte.
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   const bool is_json = first != std::string::npos && text[first] == '{';
@@ -87,8 +91,10 @@ std::vector<std::string> output_paths(const GenerateArguments& arguments, const 
     return {output};
   }
   const fs::path path = output;
-  for (const char* other : {".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff"}) {
-    if (path.extension() == other) throw InvalidArgument(fmt::format("generate: --output '{}': pictures are written as PNG; end the name in .png", output));
+  std::string ending = path.extension().string();
+  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
+  if (!ending.empty() && ending != ".png") {
+    throw InvalidArgument(fmt::format("generate: --output '{}': pictures are written as PNG; end the name in .png", output));
   }
   std::vector<std::string> paths;
   for (int i = 0; i < request.batch; ++i) {
@@ -111,15 +117,27 @@ void refuse_one_file_twice(const GenerateArguments& arguments, const Request& re
   const auto refuse = [&](const char* option, const std::string& path, const char* other) {
     throw InvalidArgument(fmt::format("generate: {} and {} are the same file '{}'; give two names", option, other, path));
   };
+  const auto refuse_if_read = [&](const std::string& path, const char* option) {
+    if (request.noise && same(request.noise->path, path)) refuse("--noise", path, option);
+    if (arguments.prompt_file && *arguments.prompt_file != "-" && same(*arguments.prompt_file, path)) refuse("--prompt-file", path, option);
+    for (const LoraSource& lora : request.loras) {
+      if (same(lora.path, path)) refuse("--lora", path, option);
+    }
+  };
   for (const std::string& path : paths) {
     if (path == "-") continue;
     if (request.dump_path && same(*request.dump_path, path)) refuse("--dump", path, "--output");
-    if (request.noise && same(request.noise->path, path)) refuse("--noise", path, "--output");
-    if (arguments.prompt_file && same(*arguments.prompt_file, path)) refuse("--prompt-file", path, "--output");
+    refuse_if_read(path, "--output");
   }
-  if (!request.dump_path) return;
-  if (request.noise && same(request.noise->path, *request.dump_path)) refuse("--noise", *request.dump_path, "--dump");
-  if (arguments.prompt_file && same(*arguments.prompt_file, *request.dump_path)) refuse("--prompt-file", *request.dump_path, "--dump");
+  if (request.dump_path) refuse_if_read(*request.dump_path, "--dump");
+}
+
+// Nor may anything be written over a file of the model, which is mapped while the pictures are drawn, or beside one, where it would be taken for weights.
+void refuse_files_of_the_model(const Request& request, const std::vector<std::string>& paths, const std::string& model) {
+  for (const std::string& path : paths) {
+    if (path != "-") check_not_of_model(path, model, "generate: --output");
+  }
+  if (request.dump_path) check_not_of_model(*request.dump_path, model, "generate: --dump");
 }
 
 // The most memory that this process ever held in RAM, mapped weights included.
@@ -141,6 +159,7 @@ void generate(const GenerateArguments& arguments) {
   Request request = to_request(arguments);
   const EngineOptions options = to_engine_options(arguments);
   const std::vector<std::string> paths = output_paths(arguments, request);
+  if (arguments.dump == "-") throw InvalidArgument("generate: --dump - has no meaning: tensors go to a file only; give a file name, ./- for one of that name");
   if (arguments.dump) request.dump_path = check_output_path(*arguments.dump, "generate: --dump");
   refuse_one_file_twice(arguments, request, paths);
 
@@ -167,6 +186,7 @@ void generate(const GenerateArguments& arguments) {
   };
 
   Engine engine(options);
+  refuse_files_of_the_model(request, paths, engine.model());
   if (options.model.empty()) display.note(fmt::format("drawing with the demo model in {}; --model DIR chooses another", engine.model()));
   engine.generate(request, callbacks);
   display.clear();

@@ -89,7 +89,7 @@ void add_generate(CLI::App& program) {
 
   const char* where = "Where to compute";
   text("--precision", arguments->precision, "P", "auto (default), f32, bf16 or w8a8; to compare with: w8a8-dequant, fp8, nf4", where);
-  text("--device", arguments->device, "D", "auto (default), cpu, cuda or cuda:N", where);
+  text("--device", arguments->device, "D", "auto (default) or cpu; cuda and cuda:N are refused in this version", where);
   text("--threads", arguments->threads, "N", "CPU threads; default one per core. Does not change the picture", where);
   flag("--cpu-reference", arguments->cpu_reference, "run the plain CPU bodies, the definition; very slow", where);
 
@@ -188,6 +188,18 @@ std::string names_of_commands(const CLI::App& app) {
   return names;
 }
 
+// "'--promt' is not known here; nearest: '--prompt'": of the words that found no place (`all`) the option, whose value is among them.
+std::string unknown_words(const CLI::App& command, const std::string& all) {
+  std::vector<std::string> options;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
+  }
+  for (const std::string& word : command.remaining()) {
+    if (word.starts_with("--") && word != "--") return "'" + word + "' is not known here; nearest: '" + nearest_option(word, options) + "'";
+  }
+  return "'" + all + "' is not known here";
+}
+
 // The library's words for the mistakes that people make, in ours. `command` is the one that was called.
 std::string reworded(const CLI::ParseError& failure, const CLI::App& command) {
   const std::string message = failure.what();
@@ -195,7 +207,7 @@ std::string reworded(const CLI::ParseError& failure, const CLI::App& command) {
   const std::string subject = message.substr(0, colon), rest = colon == std::string::npos ? "" : message.substr(colon + 2);
   if (message.starts_with("A subcommand is required")) return "a command is missing; known: " + names_of_commands(command);
   if (message.find("At Most 1 required") != std::string::npos) return subject + " was given more than once; give it once";
-  if (message.starts_with("The following argument") && !rest.empty()) return "'" + rest + "' is not known here";
+  if (message.starts_with("The following argument") && !rest.empty()) return unknown_words(command, rest);
   if (rest.ends_with(" missing")) return subject + " is the last word, but it needs a value";
   if (const std::size_t end = message.find(" is required"); end != std::string::npos) {
     const CLI::Option* option = command.get_option_no_throw(message.substr(0, end));

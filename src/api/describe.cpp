@@ -10,10 +10,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
+#include "base/nearest_names.h"
 #include "io/json.h"
 #include "io/png.h"
 #include "octavo/error.h"
+#include "pipeline/inventory.h"
 #include "pipeline/metadata.h"
+#include "pipeline/model_index.h"
 #include "text/caption.h"
 #include "text/tokenizer.h"
 
@@ -62,10 +65,12 @@ std::string check_output_path(const std::string& path, std::string_view option) 
   std::error_code failure;
   if (path.empty()) throw InvalidArgument(fmt::format("{}: the path is empty; give one like picture.png", option));
   fs::path target = path;
-  if (fs::exists(target, failure)) {
+  const bool exists = fs::exists(target, failure);
+  if (failure) throw InvalidArgument(fmt::format("{} '{}': {}; give another path", option, path, failure.message()));  // a link that leads to itself
+  if (exists) {
     // Replacing a device or a pipe by a file would be no favour.
     if (!fs::is_regular_file(target, failure) && !fs::is_directory(target, failure)) {
-      throw InvalidArgument(fmt::format("{} '{}': is not a regular file; use '-' for standard output", option, path));
+      throw InvalidArgument(fmt::format("{} '{}': is not a regular file; give the name of one", option, path));
     }
     if (fs::is_symlink(target, failure)) target = fs::canonical(target, failure);  // the file is replaced, the link stays
   }
@@ -75,6 +80,27 @@ std::string check_output_path(const std::string& path, std::string_view option) 
     throw InvalidArgument(fmt::format("{}: {}", option, error.what()));
   }
   return target.string();
+}
+
+void check_not_of_model(const std::string& path, const std::string& model, std::string_view option) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  const auto refuse = [&](const fs::path& part) {
+    throw InvalidArgument(fmt::format("{} '{}': would be written over or into the model's own '{}'; choose another path", option, path, part.string()));
+  };
+  const fs::path folder = fs::absolute(path, failure).parent_path(), index = fs::path(model) / "model_index.json";
+  if (fs::equivalent(path, index, failure)) refuse(index);
+  std::vector<std::string_view> parts(kComponents.begin(), kComponents.end());
+  parts.push_back(kOverlay);
+  for (const std::string_view part : parts) {
+    const fs::path component = fs::path(model) / part;
+    if (fs::equivalent(folder, component, failure)) refuse(component);
+    if (!fs::exists(path, failure)) continue;
+    // What lies in the component's folder may be a link to a file elsewhere.
+    for (fs::directory_iterator entry(component, failure), end; entry != end; entry.increment(failure)) {
+      if (fs::equivalent(path, entry->path(), failure)) refuse(entry->path());
+    }
+  }
 }
 
 std::string describe_caption(const std::string& text, const std::string& name, Format format) {
@@ -101,6 +127,8 @@ std::string describe_pictures(const std::vector<DrawnPicture>& pictures, double 
   if (!dump_path.empty()) result["dump"] = dump_path;
   return result.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
+
+std::string nearest_option(const std::string& word, const std::vector<std::string>& options) { return nearest_names(word, options, 1).front(); }
 
 std::string png_bytes(const Image& image) {
   const std::vector<std::byte> bytes = encode_png(image);

@@ -43,6 +43,10 @@ OCTAVO_API std::string read_text_argument(const std::string& path, std::string_v
 // Proves, by creating a file beside it, that `path` can be written; returns where it really lies (a link is followed).
 // Throws InvalidArgument naming `option`.
 OCTAVO_API std::string check_output_path(const std::string& path, std::string_view option);
+// Throws InvalidArgument if writing `path` would replace a file of the model folder `model`, or lay one beside the weights of a component.
+OCTAVO_API void check_not_of_model(const std::string& path, const std::string& model, std::string_view option);
+// The one of `options` (at least one) that is most like `word`.
+OCTAVO_API std::string nearest_option(const std::string& word, const std::vector<std::string>& options);
 // PNG bytes as save_png writes them.
 OCTAVO_API std::string png_bytes(const Image& image);
 

@@ -95,7 +95,7 @@ void require_cpu(const std::string& device) {
 PipelineOptions pipeline_options(const EngineOptions& options) {
   require_cpu(options.device);
   if (options.threads < 0 || options.threads > kMaxThreads) {
-    throw InvalidArgument(fmt::format("generate: --threads {} must be between 1 and {}, or 0 for one per core", options.threads, kMaxThreads));
+    throw InvalidArgument(fmt::format("generate: --threads {} must be between 1 and {}; leave it out for one per core", options.threads, kMaxThreads));
   }
   return {.model = options.model.empty() ? default_model() : std::filesystem::path(options.model),
           .model_name = options.model,

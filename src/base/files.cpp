@@ -89,7 +89,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), tem
   struct stat status{};
   const bool has_a_possible_name = ::lstat(path_.c_str(), &status) == 0 || errno != ENAMETOOLONG;
   if (has_a_possible_name) fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd_ < 0 || std::filesystem::is_directory(path_)) {
+  std::error_code ignored;  // a link that leads to itself is no folder
+  if (fd_ < 0 || std::filesystem::is_directory(path_, ignored)) {
     const std::string why = fd_ < 0 ? reason() : "it is a folder";
     if (fd_ >= 0) {
       ::close(std::exchange(fd_, -1));

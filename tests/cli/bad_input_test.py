@@ -49,7 +49,7 @@ class Requests(ProgramTest):
         self.bad("--steps", "2147483647", contains=["--steps 2147483647", "at most 10000"], timeout=30)
         self.bad("--batch", "2147483647", contains=["--batch 2147483647", "at most 10000"], timeout=30)
         self.bad("--threads", "0", contains=["--threads 0", "at least 1"])
-        self.bad("--threads", "100000", contains=["--threads 100000", "1024"])
+        self.assertNotIn("or 0", self.bad("--threads", "100000", contains=["--threads 100000", "between 1 and 1024", "leave it out"]))
 
     def test_guidance_list_of_the_wrong_length(self):
         self.bad("--guidance", "7,5,3", "--steps", "4", contains=["3 values", "4 steps"])
@@ -60,6 +60,9 @@ class Requests(ProgramTest):
 
     def test_unknown_options_and_values(self):
         self.bad("--colour", "red", contains=["--colour", "generate --help"])
+        self.refuse(INVALID, "generate", "--promt", "x", contains=["generate: '--promt' is not known", "nearest: '--prompt'"])
+        self.refuse(INVALID, "generate", "--promt=x", "--seed", "1", contains=["generate: '--promt' is not known", "nearest: '--prompt'"])
+        self.refuse(INVALID, "caption", "check", "--jsn", "f", contains=["caption check: '--jsn' is not known", "nearest: '--json'"])
         self.bad("--preset", "fast", contains=["'fast'", "quality-48, default-20, turbo-12"])
         self.bad("--precision", "int4", contains=["'int4'", "f32", "bf16", "w8a8"])
         self.bad("--device", "tpu", contains=["'tpu'", "cpu", "cuda"])
@@ -123,9 +126,14 @@ class Requests(ProgramTest):
         bad("/proc/x.png", contains=["/proc/x.png"])
         bad("/dev/null", contains=["/dev/null", "regular file"])
         bad("", contains=["empty"])
-        bad("x.jpg", contains=["PNG", ".png"])
+        for name in ("x.jpg", "x.safetensors", "x.gguf", "x.png.txt"):
+            bad(name, contains=["PNG", ".png"])
         bad("-", "--batch", "2", contains=["--batch is 2"])
         bad("-", "--json", contains=["--json"])
+        self.refuse(INVALID, "generate", *FAST, "--prompt", "x", "--output", "x.png", "--dump", "-", contains=["--dump -", "file name"])
+        (self.folder / "loop.png").symlink_to("loop.png")
+        bad("loop.png", contains=["loop.png", "symbolic links"])
+        self.refuse(INVALID, "generate", *FAST, "--prompt", "x", "--output", "x.png", "--dump", "loop.png", contains=["--dump", "loop.png", "symbolic links"])
         self.refuse(INVALID, "generate", *FAST, "--prompt", "x", "--output", "x.png", "--dump", "no/folder/d.safetensors", contains=["--dump", "no/folder"])
 
     def test_what_is_read_and_what_is_written_are_different_files(self):
@@ -141,6 +149,40 @@ class Requests(ProgramTest):
         (self.folder / "link").symlink_to("prompt")
         bad("--prompt-file", "prompt", "--output", "link", contains=["--prompt-file", "--output"])
         bad("--prompt-file", "link", "--output", "x.png", "--dump", "prompt", contains=["--prompt-file", "--dump"])
+        style, other = self.folder / "style.safetensors", self.folder / "other"
+        for path in (style, other):
+            write_safetensors(path, {"noise": ("F32", [4, 32], bytes(512))})
+        (self.folder / "style.png").symlink_to("style.safetensors")
+        loras = ["--prompt", "x", "--lora", "other:0.5", "--lora", f"{style}:0.5"]
+        bad(*loras, "--output", "style.png", contains=["--lora", "--output"])
+        bad(*loras, "--output", "other", contains=["--lora", "--output"])
+        bad(*loras, "--output", "x.png", "--dump", "style.safetensors", contains=["--lora", "--dump"])
+
+    def test_the_model_is_not_written_over(self):
+        model = self.copy_model()
+        weights = model / "vae" / "diffusion_pytorch_model.safetensors"
+        elsewhere = self.folder / "blob"
+        weights.rename(elsewhere)
+        weights.symlink_to(elsewhere)  # as download caches and quantize lay them out
+        arguments = [word for word in FAST if word not in ("--model", str(TINY))]
+        before = {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}
+
+        def bad(option, path, contains):
+            more = () if option == "--output" else ("--output", "x.png")
+            self.refuse(INVALID, "generate", *arguments, "--model", model, "--prompt", "x", option, path, *more, contains=[option, "model's own", contains])
+            self.assertEqual({path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file()}, before)
+
+        bad("--dump", weights, "vae")
+        bad("--dump", elsewhere, "vae")
+        bad("--output", elsewhere, "vae")
+        bad("--dump", "model/model_index.json", "model_index.json")
+        bad("--dump", "model/transformer/new.safetensors", "transformer")
+        bad("--output", "model/tokenizer/x.png", "tokenizer")
+        (self.folder / "link.png").symlink_to(model / "vae" / "config.json")
+        before[self.folder / "link.png"] = (self.folder / "link.png").read_bytes()
+        bad("--output", "link.png", "vae")
+        for _ in range(2):  # beside the components there is room, the second time too
+            self.succeed("generate", *arguments, "--model", model, "--prompt", "x", "--output", model / "x.png", "--dump", model / "d.safetensors")
 
     def test_long_names(self):
         """What the disk allows as a name works, although the temporary beside it would be longer; what it does not is found before the work."""
@@ -226,6 +268,25 @@ class Models(ProgramTest):
         model = self.copy_model()
         edit_json(model / "model_index.json", lambda index: index.update(_class_name="StableDiffusionPipeline"))
         self.bad(INVALID, model, ["StableDiffusionPipeline", "Ideogram4Pipeline"])
+
+    def test_defaults_of_the_model_that_no_picture_can_have(self):
+        """The model is at fault, not an option that nobody gave; with the option it draws."""
+        model = self.copy_model()
+        arguments = ["--model", model, "--prompt", "x", "--output", self.folder / "x.png"]
+        cases = (("width", 17, "multiple of 16", "32"), ("height", 40000, "2048", "32"), ("std", 0, "greater than 0", "1"), ("steps", 10001, "10000", "1"),
+                 ("guidance", [7, 1e300], "not a finite number", "2"))
+        for key, value, problem, good in cases:
+            defaults = {"width": 32, "height": 32, "steps": 2, "guidance": 2, "mu": 0, "std": 1.5, key: value}
+            edit_json(model / "model_index.json", lambda index: index.update(generation_defaults=defaults))
+            blame = ["model_index.json", f"'generation_defaults': {key} ", problem, f"draw with --{key}"]
+            listed = self.succeed("inspect", model).stdout.decode()  # says it, but lists what is there
+            for text in (ProgramTest.refuse(self, DAMAGED, "generate", *arguments, contains=blame), listed):
+                for part in blame:
+                    self.assertIn(part, text)
+                self.assertNotIn("generate:", text)
+                self.assertNotIn("--force", text)
+            self.succeed("generate", *arguments, f"--{key}", good)
+            (self.folder / "x.png").unlink()
 
     def test_another_family_of_a_component(self):
         model = self.copy_model()

@@ -167,6 +167,14 @@ class Prompts(ProgramTest):
             self.assertEqual(self.tokens("--prompt-file", "-", stdin=text), wanted)
         self.assertNotEqual(self.tokens("--prompt-file", "-", stdin=b"a cat\n\n"), wanted)
 
+    def test_a_byte_order_mark_is_not_part_of_a_file(self):
+        mark = b"\xef\xbb\xbf"
+        for text in ("a cat", CAPTION + "\n", ""):  # the newline of a caption stays only if it is seen to be JSON
+            (self.folder / "p").write_bytes(mark + text.encode())
+            self.assertEqual(self.tokens("--prompt-file", "p"), self.tokens("--prompt", text))
+            self.assertEqual(self.tokens("--prompt-file", "-", stdin=mark + text.encode()), self.tokens("--prompt", text))
+        self.assertNotEqual(self.tokens("--prompt", "\ufeffa cat"), self.tokens("--prompt", "a cat"), "an option's text is left alone")
+
 
 class Streams(ProgramTest):
     def test_result_on_stdout_everything_else_on_stderr(self):
