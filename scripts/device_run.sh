@@ -114,7 +114,7 @@ part_producers() { octavo bench producers --json >"$out/producers.json" && pytho
 part_tune() {
   export XDG_CACHE_HOME=$build/cache
   rm -rf "$XDG_CACHE_HOME"
-  octavo tune --shapes ideogram4 --export "$out/tuned.json" --json >"$out/tune.json"
+  octavo tune --shapes ideogram4 --export "$out/choices.json" --json >"$out/tune.json"
   octavo tune --shapes ideogram4 --regret --json >"$out/tune_regret.json"
   octavo tune --shapes "$random_shapes" --regret --json >"$out/tune_regret_random.json"
   python3 scripts/show_bench.py "$out"/tune*.json

@@ -89,7 +89,7 @@ void add_generate(CLI::App& program) {
 
   const char* where = "Where to compute";
   text("--precision", arguments->precision, "P", "auto (default), f32, bf16 or w8a8; to compare with: w8a8-dequant, fp8, nf4", where);
-  text("--device", arguments->device, "D", "auto (default) or cpu; cuda and cuda:N are refused in this version", where);
+  text("--device", arguments->device, "D", "auto (default: the first GPU, else the CPU), cpu, cuda or cuda:N", where);
   text("--threads", arguments->threads, "N", "CPU threads; default one per core. Does not change the picture", where);
   flag("--cpu-reference", arguments->cpu_reference, "run the plain CPU bodies, the definition; very slow", where);
 

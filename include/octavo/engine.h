@@ -22,8 +22,8 @@ namespace octavo {
 
 struct EngineOptions {
   std::string model{};             // folder of the model; empty: the demo model that came with the program
-  std::string precision = "auto";  // "f32", "bf16", "w8a8"; "auto": f32 on the CPU
-  std::string device = "auto";     // "auto", "cpu", "cuda", "cuda:1"
+  std::string precision = "auto";  // "f32", "bf16", "w8a8"; "auto": f32 on the CPU; on a GPU w8a8 if the denoiser is stored in int8, else bf16
+  std::string device = "auto";     // "cpu", "cuda", "cuda:1"; "auto": the first GPU if there is one, else the CPU
   int threads = 0;                 // CPU threads; 0: one per core that this process may use
   bool cpu_reference = false;      // run the plain CPU bodies (the definition), very slow
 };

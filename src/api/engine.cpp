@@ -11,7 +11,9 @@
 #include "base/clock.h"
 #include "base/observer.h"
 #include "device/device.h"
+#include "pipeline/model_index.h"
 #include "pipeline/pipeline.h"
+#include "weights/weight_store.h"
 
 namespace octavo {
 namespace {
@@ -76,30 +78,30 @@ auto translated(Body&& body) {
   }
 }
 
-Precision precision_named(const std::string& name) {
-  if (name == "auto") return precision::f32;
+Precision precision_named(const std::string& name, Device device, const std::filesystem::path& model) {
+  if (name == "auto") {
+    if (device.is_cpu()) return precision::f32;
+    const bool has_int8 = WeightStore(ModelIndex::read(model).component("transformer"), "transformer").has_int8();
+    return has_int8 ? precision::w8a8 : precision::bf16;
+  }
   if (const Precision* found = precision::find(name)) return *found;
   std::string known;
   for (const Precision& candidate : precision::all) known += fmt::format(", {}", candidate.name);
   throw InvalidArgument(fmt::format("generate: --precision '{}' is unknown; known: auto{}", name, known));
 }
 
-void require_cpu(const std::string& device) {
-  if (device == "auto") return;  // pictures are drawn on the CPU so far, whatever else is there
-  if (!parse_device(device).is_cpu()) {
-    throw Unsupported(
-        fmt::format("generate: --device {}: pictures are drawn on the CPU in this version (the GPU runs single kernels only); use --device cpu", device));
-  }
-}
-
 PipelineOptions pipeline_options(const EngineOptions& options) {
-  require_cpu(options.device);
   if (options.threads < 0 || options.threads > kMaxThreads) {
     throw InvalidArgument(fmt::format("generate: --threads {} must be between 1 and {}; leave it out for one per core", options.threads, kMaxThreads));
   }
-  return {.model = options.model.empty() ? default_model() : std::filesystem::path(options.model),
+  const std::filesystem::path model = options.model.empty() ? default_model() : std::filesystem::path(options.model);
+  const Device device = options.cpu_reference && options.device == "auto" ? Device{} : parse_device(options.device);
+  if (options.cpu_reference && !device.is_cpu())
+    throw InvalidArgument(fmt::format("generate: --cpu-reference runs the plain CPU bodies; it does not go with --device {}", options.device));
+  return {.model = model,
           .model_name = options.model,
-          .precision = precision_named(options.precision),
+          .precision = precision_named(options.precision, device, model),
+          .device = device,
           .threads = options.threads,
           .cpu_reference = options.cpu_reference};
 }

@@ -14,6 +14,11 @@ void cuda_free(void* data, Device device) noexcept;
 void* cuda_create_stream(Device device);
 void cuda_destroy_stream(void* stream) noexcept;
 void cuda_synchronize(void* stream);
+void cuda_begin_recording(void* stream);
+void* cuda_end_recording(void* stream);  // an executable graph
+void cuda_drop_recording(void* stream) noexcept;
+void cuda_launch_graph(void* executable, void* stream);
+void cuda_destroy_graph(void* executable) noexcept;
 void cuda_copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, void* stream);
 
 }  // namespace octavo::backend

@@ -12,6 +12,7 @@
 #include "device/backend.h"
 #include "device/buffer.h"
 #include "device/device.h"
+#include "device/graph.h"
 #include "device/stream.h"
 #include "octavo/error.h"
 
@@ -136,6 +137,38 @@ Stream::~Stream() {
 void Stream::synchronize() const {
   if constexpr (build::has_cuda) {
     if (handle_ != nullptr) backend::cuda_synchronize(handle_);
+  }
+}
+
+Graph::~Graph() { clear(); }
+
+void Graph::clear() noexcept {
+  if constexpr (build::has_cuda) {
+    if (executable_ != nullptr) backend::cuda_destroy_graph(std::exchange(executable_, nullptr));
+  }
+}
+
+void Graph::record(const Stream& stream, const std::function<void()>& body) {
+  clear();
+  if constexpr (build::has_cuda) {
+    backend::cuda_begin_recording(stream.handle());
+    try {
+      body();
+    } catch (...) {
+      backend::cuda_drop_recording(stream.handle());
+      throw;
+    }
+    executable_ = backend::cuda_end_recording(stream.handle());
+  } else {
+    no_cuda("graph");
+  }
+}
+
+void Graph::launch(const Stream& stream) const {
+  if constexpr (build::has_cuda) {
+    backend::cuda_launch_graph(executable_, stream.handle());
+  } else {
+    no_cuda("graph");
   }
 }
 

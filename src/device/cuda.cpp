@@ -139,6 +139,33 @@ void cuda_destroy_stream(void* stream) noexcept { cudaStreamDestroy(static_cast<
 
 void cuda_synchronize(void* stream) { cuda_check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "wait for the GPU"); }
 
+void cuda_begin_recording(void* stream) {
+  // Thread local: another thread may go on allocating.
+  cuda_check(cudaStreamBeginCapture(static_cast<cudaStream_t>(stream), cudaStreamCaptureModeThreadLocal), "begin to record a graph");
+}
+
+void* cuda_end_recording(void* stream) {
+  cudaGraph_t graph = nullptr;
+  cuda_check(cudaStreamEndCapture(static_cast<cudaStream_t>(stream), &graph), "record a graph");
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  cudaGraphDestroy(graph);
+  cuda_check(status, "instantiate a graph");
+  return executable;
+}
+
+void cuda_drop_recording(void* stream) noexcept {
+  cudaGraph_t graph = nullptr;
+  if (cudaStreamEndCapture(static_cast<cudaStream_t>(stream), &graph) == cudaSuccess && graph != nullptr) cudaGraphDestroy(graph);
+  cudaGetLastError();
+}
+
+void cuda_launch_graph(void* executable, void* stream) {
+  cuda_check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable), static_cast<cudaStream_t>(stream)), "launch a graph");
+}
+
+void cuda_destroy_graph(void* executable) noexcept { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable)); }
+
 void cuda_copy(void* to, Device, const void* from, Device, std::size_t bytes, void* stream) {
   cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)), "copy");
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <numeric>
 
@@ -97,7 +98,7 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
     first += rows;
   }
   if (quantizes) quantize(ctx, store);
-  if (!ctx.device.is_cpu()) move_to_gpu(ctx, store);
+  if (!ctx.device.is_cpu()) move_to_gpu(ctx, store, use.pairs_rows);
 }
 
 // Rows of a matrix in another format, made once.
@@ -219,7 +220,7 @@ void Linear::quantize(ExecContext& ctx, const WeightStore& store) {
 }
 
 // One matrix on the GPU from parts of one kind (their outputs stand behind each other anyway), or each part by itself.
-void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store) {
+void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_rows) {
   std::vector<Tensor> on_gpu;
   std::vector<std::string> read;  // modules whose pages of the file are not needed any more
   const auto refuse = [&](std::string_view what, const std::string& name) {
@@ -233,6 +234,9 @@ void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store) {
     is_one = is_one && parts_[i].weight.dtype == parts_[0].weight.dtype && parts_[i].rotation_group == parts_[0].rotation_group &&
              parts_[i].bias.has_value() == parts_[0].bias.has_value() && (!parts_[i].bias || parts_[i].bias->dtype == parts_[0].bias->dtype);
   }
+
+  for (const LinearWeights& part : parts_) read.push_back(part.name);
+  if (pairs_rows && is_one && parts_[0].weight.dtype == DType::s8 && !parts_[0].bias) pair_rows(ctx);
 
   std::vector<LinearWeights> moved;
   const std::size_t step = is_one ? parts_.size() : 1;
@@ -268,7 +272,6 @@ void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store) {
       if (part.scale) copy(*part.scale, scale, at_row, 1);
       if (part.bias) copy(*part.bias, bias, at_row, 1);
       at_row += part.out_features();
-      read.push_back(part.name);
     }
     whole.weight = weight;
     on_gpu.push_back(std::move(weight));
@@ -290,6 +293,39 @@ void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store) {
   for (const std::string& module : read) {
     if (store.has(module + ".weight")) store.release(module + ".weight");
   }
+}
+
+// One int8 matrix on the host whose row 2n is row n of all parts together and whose row 2n + 1 is row N/2 + n.
+void Linear::pair_rows(ExecContext& ctx) {
+  const std::int64_t rows = out_features(), columns = in_features(), half = rows / 2;
+  if (rows % 2 != 0) return;
+  std::vector<const std::int8_t*> row_of;
+  std::vector<float> scale_of;
+  for (const LinearWeights& part : parts_) {
+    for (std::int64_t n = 0; n < part.out_features(); ++n) {
+      row_of.push_back(part.weight.row<const std::int8_t>(n));
+      scale_of.push_back(part.scale->as<float>()[n]);
+    }
+  }
+  LinearWeights paired = parts_[0];
+  Tensor weight(DType::s8, {rows, columns}, {}, paired.name), scale(DType::f32, {rows}, {}, paired.name);
+  const TensorView to = weight;
+  for_row_tasks(ctx, rows, [&](std::int64_t first, std::int64_t count) {
+    for (std::int64_t n = first; n < first + count; ++n) {
+      const std::size_t from = std::size_t(n / 2 + (n % 2) * half);
+      std::memcpy(to.row<std::int8_t>(n), row_of[from], std::size_t(columns));
+      scale.as<float>()[n] = scale_of[from];
+    }
+  });
+  paired.name = parts_.size() == 1 ? paired.name : fmt::format("{} (+{})", paired.name, parts_.size() - 1);
+  paired.weight = weight;
+  paired.scale = scale;
+  parts_.assign(1, std::move(paired));
+  sources_.assign(1, Source{});
+  owned_.clear();
+  owned_.push_back(std::move(weight));
+  owned_.push_back(std::move(scale));
+  has_pairs_ = true;
 }
 
 RowFormat Linear::input() const {

@@ -27,6 +27,7 @@ struct LinearPart {
 struct LinearUse {
   NumberFormat format{};
   bool keep_int8 = false;    // int8 in the file runs as it is even where the format asks for floats (layers outside the blocks in w8a8)
+  bool pairs_rows = false;   // for the epilogue silu_mul: on a GPU, int8 rows of the two halves alternate (see Linear::has_pairs)
   bool dequantizes = false;  // int8 on both sides is turned back into bf16 before the product: Precision::dequantizes
 
   LinearUse() = default;
@@ -62,6 +63,9 @@ class Linear {
   // bias[n] += row[n], once, in float32: a constant row that a model adds to the result anyway. One part with a bias only.
   void add_to_bias(ExecContext& ctx, const TensorView& row);
 
+  // Rows n and N/2 + n stand behind each other, so that the epilogue silu_mul applies. Only if asked for, on a GPU, with one int8 matrix without bias.
+  bool has_pairs() const { return has_pairs_; }
+
   std::int64_t out_features() const;
   std::int64_t in_features() const;
   // The matrices as ops see them: one if quantised, else one per part. The weight of a part that is decoded in panels has no memory.
@@ -84,7 +88,8 @@ class Linear {
   void forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const;
   void forward_dequantized(ExecContext& ctx, const QuantizedView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const;
   const StoredLinear& encoded(ExecContext& ctx, const StoredLinear& stored, std::int64_t first_row, std::int64_t rows, const NumberFormat& format);
-  void move_to_gpu(ExecContext& ctx, const WeightStore& store);
+  void move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_rows);
+  void pair_rows(ExecContext& ctx);
   QuantizedView quantized_rows(ExecContext& ctx, const TensorView& x, std::size_t part) const;
 
   std::vector<LinearWeights> parts_{};
@@ -99,6 +104,7 @@ class Linear {
   std::vector<Tensor> owned_{};
   std::vector<std::unique_ptr<Encoded>> encoded_{};  // sources_ point to them
   bool dequantizes_ = false;
+  bool has_pairs_ = false;
   std::string component_{};  // of the store, for those who watch
   std::int64_t mapped_bytes_ = 0;
 };

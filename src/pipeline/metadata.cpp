@@ -69,6 +69,7 @@ std::string request_json(const Request& resolved, const Origin& origin, std::uin
   for (const LoraSource& lora : resolved.loras) json["lora"].push_back(fmt::format("{}:{}", lora.path, lora.strength));
   json["precision"] = origin.precision;
   json["device"] = origin.device;
+  if (!origin.gpu.empty()) json["gpu"] = origin.gpu;
   json["kernels"] = origin.kernels;
   if (origin.cpu_reference) json["cpu_reference"] = true;
   if (resolved.force) json["force"] = true;

@@ -13,8 +13,9 @@ namespace octavo {
 struct Origin {
   std::string model{};  // as the user gave it; empty: the demo model
   std::string precision{};
-  std::string device{};   // "cpu"
-  std::string kernels{};  // which bodies ran, "avx512" or "reference": float results are a fixed function of them (numerics.md section 8)
+  std::string device{};   // "cpu", "cuda"
+  std::string gpu{};      // the GPU's name; empty on the CPU
+  std::string kernels{};  // which bodies ran, "avx512", "reference" or "sm_90, cuBLASLt": float results are a fixed function of them (numerics.md section 8)
   bool cpu_reference = false;
 };
 

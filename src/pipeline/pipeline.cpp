@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/build.h"
 #include "base/files.h"
 #include "cpu/isa.h"
 #include "io/safetensors.h"
@@ -16,6 +17,7 @@
 #include "nn/placement.h"
 #include "octavo/error.h"
 #include "ops/guided_step/guided_step.h"
+#include "ops/linear/linear_cublaslt.h"
 #include "pipeline/dump.h"
 #include "pipeline/loras.h"
 #include "pipeline/memory.h"
@@ -130,14 +132,18 @@ struct Pipeline::Impl {
     return is_cpu() ? precision::f32 : precision::bf16;
   }
   std::string kernels() const {
-    if (!is_cpu()) return fmt::format("sm_{}", caps_of(options.device).sm);
+    if constexpr (build::has_cuda) {
+      // Floats outside the denoisers' int8 products go through cuBLASLt where it is found, and its sums are its own (numerics.md section 8).
+      if (!is_cpu()) return fmt::format("sm_{}{}", caps_of(options.device).sm, cublaslt_missing().empty() ? ", cuBLASLt" : "");
+    }
     return options.cpu_reference ? "reference" : std::string(cpu::name_of(cpu::active_isa()));
   }
   int token_pixels() const { return vae_config.scale() * vae_config.patch; }
   Origin origin() const {
     return {.model = options.model_name,
             .precision = std::string(options.precision.name),
-            .device = is_cpu() ? "cpu" : caps_of(options.device).name,
+            .device = is_cpu() ? "cpu" : "cuda",
+            .gpu = is_cpu() ? "" : caps_of(options.device).name,
             .kernels = kernels(),
             .cpu_reference = options.cpu_reference};
   }

@@ -449,6 +449,30 @@ TEST_F(LinearCuda, op_equals_the_cpu_body) {
   }
 }
 
+// The CPU's definition and the kernels differ by their exponentials (some 2^-22 relative) and then by one rounding to the output type.
+TEST_F(LinearCuda, silu_mul_op_is_the_cpu_body) {
+  constexpr std::int64_t m = 45, n = 336, k = 224;
+  Tensor x_host(DType::s8, {m, k}), w_host(DType::s8, {n, k}), x_scale(DType::f32, {m}), w_scale(DType::f32, {n});
+  for (std::int64_t i = 0; i < m * k; ++i) x_host.as<std::int8_t>()[i] = std::int8_t(int(random()() % 255) - 127);
+  for (std::int64_t i = 0; i < n * k; ++i) w_host.as<std::int8_t>()[i] = std::int8_t(int(random()() % 255) - 127);
+  for (std::int64_t i = 0; i < m; ++i) x_scale.as<float>()[i] = 1e-4f * float(1 + random()() % 100);
+  for (std::int64_t i = 0; i < n; ++i) w_scale.as<float>()[i] = 1e-3f * float(1 + random()() % 100);
+  const Tensor x_gpu = to_gpu(x_host), w_gpu = to_gpu(w_host), x_scale_gpu = to_gpu(x_scale), w_scale_gpu = to_gpu(w_scale);
+  for (const auto& [out, step] : {std::pair{DType::f32, 1e-6}, std::pair{DType::bf16, 1.0 / 128}, std::pair{DType::f16, 1.0 / 1024}}) {
+    const Tensor on_cpu(DType::f32, {m, n / 2}), y(out, {m, n / 2}, gpu().device);
+    ExecContext cpu = cpu_context(), ctx = gpu_context();
+    cpu.reference = true;
+    const Epilogue swiglu{.activation = Activation::silu_mul, .mod_gate = {}, .residual = {}};
+    linear(cpu, QuantizedView{.q = x_host, .scale = x_scale}, LinearWeights{.name = "test", .weight = w_host, .scale = w_scale.view()}, swiglu, on_cpu);
+    linear(ctx, QuantizedView{.q = x_gpu, .scale = x_scale_gpu}, LinearWeights{.name = "test", .weight = w_gpu, .scale = w_scale_gpu.view()}, swiglu, y);
+    const Tensor got = to_float_tensor(to_cpu(y));
+    for (std::int64_t i = 0; i < m * n / 2; ++i) {
+      const double want = double(on_cpu.as<float>()[i]);
+      ASSERT_NEAR(double(got.as<float>()[i]), want, step * std::abs(want) + 1e-7) << name_of(out) << " at " << i;
+    }
+  }
+}
+
 TEST_F(LinearCuda, refuses_what_cannot_be_right) {
   ExecContext ctx = gpu_context();
   const Tensor x(DType::s8, {4, 64}, gpu().device);

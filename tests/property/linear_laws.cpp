@@ -1,4 +1,6 @@
 // Laws of linear on the CPU. Integers: equality. Floats: bounds from K and Σ |x w|.
+#include <cmath>
+
 #include "octavo/error.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/linear_backend.h"
@@ -133,6 +135,30 @@ TEST(LinearLaws, quantised_fast_equals_plain_with_every_epilogue) {
         EXPECT_TRUE(same_bits(y, expected)) << name_of(isa) << " " << size.m << "×" << size.n << "×" << size.k;
       }
     }
+  }
+}
+
+// The epilogue silu_mul is two projections and SwiGLU's product; float32 throughout, so a few roundings of exp apart (4 of 2^-23 relative).
+TEST(LinearLaws, silu_mul_joins_neighbouring_rows) {
+  Random random(31);
+  for (const Size size : {Size{1, 2, 1}, Size{3, 18, 64}, Size{33, 130, 257}}) {
+    const QuantizedLayer layer(random, size, DType::f32);
+    const Tensor both(DType::f32, {size.m, size.n});
+    linear_cpu(layer.x, layer.w, {}, both);
+    for (const bool reference : {true, false}) {
+      Cpu cpu(3, reference);
+      const Tensor y(DType::f32, {size.m, size.n / 2});
+      linear(cpu, layer.x, layer.w, {.activation = Activation::silu_mul}, y);
+      for (std::int64_t i = 0; i < size.m * size.n / 2; ++i) {
+        const double gate = double(both.as<float>()[2 * i]), up = double(both.as<float>()[2 * i + 1]);
+        const double want = gate / (1 + std::exp(-gate)) * up;
+        ASSERT_NEAR(double(y.as<float>()[i]), want, 5e-7 * std::abs(want) + 1e-30) << size.n << " at " << i;
+      }
+    }
+    Cpu cpu;
+    const Tensor y(DType::f32, {size.m, size.n / 2});
+    EXPECT_THROW(linear(cpu, layer.x, layer.w, {.activation = Activation::silu_mul, .mod_gate = layer.mod_gate}, y), InvalidArgument);
+    EXPECT_THROW(linear(cpu, layer.x, layer.w, {.activation = Activation::silu_mul}, layer.residual.view()), InvalidArgument);  // N columns, not N/2
   }
 }
 

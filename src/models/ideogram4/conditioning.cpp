@@ -25,13 +25,24 @@ constexpr std::int64_t kTextRowsPerPanel = 128;  // 53 248 features a row: 27 MB
 }  // namespace
 
 TensorView SessionState::modulation_row(int layer, int step) const {
-  const std::int64_t columns = modulation.shape()[2];
-  return {modulation.as<float>() + (std::int64_t(layer) * steps + step) * columns, DType::f32, {columns}, modulation.view().device};
+  const std::int64_t columns = 4 * final_scale.shape()[1];
+  const TensorView all = modulation;
+  float* row = current.as<void>() != nullptr ? current.as<float>() : all.row<float>(step);
+  return {row + layer * columns, DType::f32, {columns}, all.device};
 }
 
 TensorView SessionState::final_scale_row(int step) const {
-  const std::int64_t columns = final_scale.shape()[1];
-  return {final_scale.as<float>() + step * columns, DType::f32, {columns}, final_scale.view().device};
+  const TensorView all = final_scale;
+  float* row = current.as<void>() != nullptr ? current.as<float>() + modulation.shape()[1] : all.row<float>(step);
+  return {row, DType::f32, {all.columns()}, all.device};
+}
+
+void SessionState::select_step(ExecContext& ctx, int step) const {
+  if (ctx.device.is_cpu()) return;
+  const TensorView rows = modulation, final_rows = final_scale;
+  float* to = current.as<float>();
+  copy_bytes(to, ctx.device, rows.row<float>(step), ctx.device, std::size_t(rows.columns()) * sizeof(float), ctx.stream);
+  copy_bytes(to + rows.columns(), ctx.device, final_rows.row<float>(step), ctx.device, std::size_t(final_rows.columns()) * sizeof(float), ctx.stream);
 }
 
 nn::LoraLinear SessionState::with_lora(const nn::Linear& linear, std::string_view projection) const {
@@ -116,14 +127,15 @@ void Conditioning::modulate(ExecContext& ctx, std::span<const float> times, Sess
   state.with_lora(time_out_, "t_embedding.mlp_out").forward(ctx, inner, {}, sinusoid);
   state.with_lora(adaln_proj_, "adaln_proj").forward(ctx, sinusoid, with_silu, adaln);
 
-  state.modulation = Tensor(DType::f32, {config_.layers, steps, 4 * hidden}, ctx.device, "modulation of all steps");
+  state.modulation = Tensor(DType::f32, {steps, config_.layers * 4 * hidden}, ctx.device, "modulation of all steps");
   for (int l = 0; l < config_.layers; ++l) {
-    const TensorView rows(state.modulation.as<float>() + l * steps * 4 * hidden, DType::f32, {steps, 4 * hidden}, ctx.device);
+    const TensorView rows = state.modulation.view().column_range(l * 4 * hidden, 4 * hidden);
     state.with_lora(block_modulation_[std::size_t(l)], l, "adaln_modulation").forward(ctx, adaln, {}, rows);
   }
   silu(ctx, adaln);  // a second time, for the output layer only: spec section 3.2
   state.final_scale = Tensor(DType::f32, {steps, hidden}, ctx.device, "modulation of all steps");
   state.with_lora(final_modulation_, "final_layer.adaln_modulation").forward(ctx, adaln, {}, state.final_scale);
+  if (!ctx.device.is_cpu()) state.current = Tensor(DType::f32, {(config_.layers * 4 + 1) * hidden}, ctx.device, "modulation of a step");
 }
 
 std::unique_ptr<Session> Conditioning::prepare(ExecContext& ctx, const Precision& precision, Grid grid, const std::optional<TensorView>& features,

@@ -1,9 +1,11 @@
 // What does not change from step to step: text rows, RoPE tables, and the modulation rows of all steps. spec sections 3.2, 3.5, 14
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
+#include "device/graph.h"
 #include "models/ideogram4/dit.h"
 #include "models/ideogram4/params.h"
 #include "nn/linear.h"
@@ -21,13 +23,28 @@ class SessionState final : public Session {
   int steps = 0;
   Tensor text{};                    // [T, D] after llm_cond_proj and the text row of the indicator, in the residual dtype
   Tensor cos{}, sin{};              // f32 [S, head_dim / 2]
-  Tensor modulation{};              // f32 [layers, steps, 4D]
+  Tensor modulation{};              // f32 [steps, layers * 4D]
   Tensor final_scale{};             // f32 [steps, D]
+  Tensor current{};                 // f32 [layers * 4D + D], on a GPU: one step's rows, where a recorded forward pass finds them. See select_step
   const LoraTerms* lora = nullptr;  // the caller's, who keeps them as long as this session
 
   std::int64_t rows() const { return text_rows + image_rows; }
+  // f32 [4D] and f32 [D] of a step; on a GPU always of the step selected last.
   TensorView modulation_row(int layer, int step) const;
   TensorView final_scale_row(int step) const;
+  // Enqueues the copy of a step's rows to `current`; nothing to do on the CPU.
+  void select_step(ExecContext& ctx, int step) const;
+
+  // A forward pass recorded on a GPU, and what it was recorded for: the addresses that it reads, writes and keeps its scratch at.
+  struct Recording {
+    const void* latents = nullptr;
+    const void* velocity = nullptr;
+    const Arena* scratch = nullptr;
+    std::size_t scratch_used = 0, scratch_block = 0, scratch_peak = 0;
+    bool operator==(const Recording&) const = default;
+  };
+  mutable Recording ran{};  // the pass that ran last, with all its scratch allocated: the next like it can be recorded
+  mutable Graph graph{};    // recorded for `ran`
   // A projection as this session runs it. Names as in lora_targets.
   nn::LoraLinear with_lora(const nn::Linear& linear, std::string_view projection) const;
   nn::LoraLinear with_lora(const nn::Linear& linear, int layer, std::string_view projection) const;

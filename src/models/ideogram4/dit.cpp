@@ -107,6 +107,7 @@ struct Dit::Impl {
   }
   void attend(ExecContext& ctx, const DitBlock& block, const SessionState& session, const RowOutput& x, std::int64_t first, const TensorView& y) const;
   void mlp(ExecContext& ctx, const DitBlock& block, const SessionState& session, const RowOutput& x, std::int64_t rows, const TensorView& y) const;
+  void forward(ExecContext& ctx, const SessionState& state, int step, const TensorView& latents, const TensorView& velocity) const;
 };
 
 void Dit::Impl::load(ExecContext& ctx) {
@@ -140,7 +141,9 @@ void Dit::Impl::load_block(ExecContext& ctx, const Names& names, int index) {
   DitBlock block{.index = index};
   block.qkv = linear(names.qkv(config, index));
   block.attention_output = linear({{names.attention_output(index)}});
-  block.w13 = linear({{names.layer(index, "feed_forward.w1")}, {names.layer(index, "feed_forward.w3")}});
+  nn::LinearUse in_pairs(precision);
+  in_pairs.pairs_rows = true;
+  block.w13 = nn::Linear(ctx, store, {{names.layer(index, "feed_forward.w1")}, {names.layer(index, "feed_forward.w3")}}, false, in_pairs);
   block.w2 = linear({{names.layer(index, "feed_forward.w2")}});
   block.norm_q = vector("attention.norm_q.weight");
   block.norm_k = vector("attention.norm_k.weight");
@@ -176,6 +179,11 @@ void Dit::Impl::mlp(ExecContext& ctx, const DitBlock& block, const SessionState&
   const ArenaScope scope(*ctx.scratch);
   const nn::LoraLinear w13 = w13_of(session, block), w2 = session.with_lora(block.w2, block.index, "feed_forward.w2");
   const std::int64_t width = config.intermediate;
+  if (block.w13.has_pairs()) {  // the product of the halves leaves the projection's epilogue, and w2 quantises its rows itself
+    const TensorView product = nn::scratch_tensor(ctx, precision.residual, {rows, width}, "MLP hidden rows");
+    w13.forward(ctx, x, {.activation = Activation::silu_mul, .mod_gate = {}, .residual = {}}, product);
+    return w2.forward(ctx, product, {}, y);
+  }
   const std::int64_t panel = ctx.device.is_cpu() ? ceil_div(rows, ceil_div(rows, kMlpRows)) : rows;
   const TensorView w13_out = nn::scratch_tensor(ctx, precision.residual, {panel, 2 * width}, "MLP projections");
   const RowOutput hidden = nn::scratch_rows(ctx, w2.input(), precision.residual, panel, width, "MLP hidden rows");
@@ -214,6 +222,23 @@ void Dit::forward(ExecContext& ctx, const Session& session, int step, const Tens
     }
   }
 
+  state.select_step(ctx, step);
+  if (ctx.device.is_cpu()) return m.forward(ctx, state, step, latents, velocity);
+  // A GPU runs a pass once as it comes, which allocates its scratch, then records the same pass and launches the record from then on.
+  const Arena::Mark mark = ctx.scratch->mark();
+  const auto now = [&] { return SessionState::Recording{latents.data, velocity.data, ctx.scratch, mark.used, mark.block, ctx.scratch->peak_bytes()}; };
+  if (state.ran != now()) {
+    state.graph.clear();
+    m.forward(ctx, state, step, latents, velocity);
+    state.ran = now();
+    return;
+  }
+  if (!state.graph.is_recorded()) state.graph.record(*ctx.stream, [&] { m.forward(ctx, state, step, latents, velocity); });
+  state.graph.launch(*ctx.stream);
+}
+
+void Dit::Impl::forward(ExecContext& ctx, const SessionState& state, int step, const TensorView& latents, const TensorView& velocity) const {
+  const Impl& m = *this;
   const ArenaScope scope(*ctx.scratch);
   const std::int64_t hidden = m.config.hidden();
   const std::int64_t text_rows = state.text_rows;

@@ -24,7 +24,11 @@ void check_around(const std::string& op, const TensorView& x, const LinearWeight
                                       w.weight.shape.text(), w.in_features()));
   }
   if (w.bias) check_float_vector(op, "bias", *w.bias, n, x.device);
-  check_float_matrix(op, "y", y, x.rows(), n, x.device);
+  if (epilogue.activation == Activation::silu_mul && (n % 2 != 0 || epilogue.mod_gate || epilogue.residual || w.weight.dtype != DType::s8)) {
+    throw InvalidArgument(
+        fmt::format("{}: silu_mul needs an s8 weight with an even number of rows, and no gate or residual; the weight is {}", op, describe(w.weight)));
+  }
+  check_float_matrix(op, "y", y, x.rows(), epilogue.activation == Activation::silu_mul ? n / 2 : n, x.device);
   check_apart(op, "x", x, y);
   if (epilogue.mod_gate) check_vector(op, "mod_gate", *epilogue.mod_gate, DType::f32, n, x.device);
   if (epilogue.residual) check_float_matrix(op, "residual", *epilogue.residual, x.rows(), n, x.device);
@@ -71,6 +75,7 @@ void linear(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const
 
 void linear(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y) {
   check_linear(x, w, epilogue, y);
+  if (y.device.is_cpu() && epilogue.activation == Activation::silu_mul) return linear_silu_mul_cpu(ctx, x, w, y);
   if (y.device.is_cpu()) return ctx.reference ? linear_cpu(x, w, epilogue, y) : linear_cpu_fast(ctx, x, w, epilogue, y);
   if constexpr (build::has_cuda && kLinearHasCuda) return linear_cuda(ctx, x, w, epilogue, y);
   no_gpu_body("linear");

@@ -24,7 +24,7 @@ struct LinearWeights {
   std::int64_t in_features() const { return weight.shape[1]; }
 };
 
-// Projects rows of x through a float weight.
+// Projects rows of x through a float weight. Every activation but silu_mul.
 //   y[m,n] = epilogue( Σ_k x[m,k] · w[n,k] + bias[n] )            accumulated in float32, K never split
 // x f32/bf16/f16 [M,K], w f32/bf16/f16 [N,K], y f32/bf16/f16 [M,N]; rows may be strided. y must not alias x.
 // A row of y depends on its row of x alone, not on M or on the number of threads.
@@ -33,7 +33,7 @@ void linear(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const
 
 // Projects quantised rows through an INT8 weight.
 //   y[m,n] = epilogue( ((float(acc) · x.scale[m]) · w.scale[n]) + bias[n] ),  acc = Σ_k x.q[m,k] · w.q[n,k]     numerics.md sections 4, 5
-// x.q s8 [M,K], x.scale f32 [M]; w s8 [N,K], w.scale f32 [N]; y f32/bf16/f16 [M,N]; rows may be strided. acc is int32, exact.
+// x.q s8 [M,K], x.scale f32 [M]; w s8 [N,K], w.scale f32 [N]; y f32/bf16/f16 [M,N], or [M,N/2] for silu_mul; rows may be strided. acc is int32, exact.
 // Throws InvalidArgument on shapes, on a rotation that differs between x and w, and on K > 133 144 (the sum could overflow).
 void linear(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
 

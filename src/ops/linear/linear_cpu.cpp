@@ -1,4 +1,5 @@
 // The definition of linear: one dot product after the other.
+#include <cmath>
 #include <vector>
 
 #include "ops/linear/epilogue_cpu.h"
@@ -48,6 +49,18 @@ void linear_cpu(const QuantizedView& x, const LinearWeights& w, const Epilogue& 
       out[std::size_t(n)] = (float(acc) * x_scale) * w.scale->as<float>()[n];
     }
     finish_row(out.data(), m, 0, n_count, bias, mod_gate, epilogue, y);
+  }
+}
+
+void linear_silu_mul_cpu(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const TensorView& y) {
+  const Tensor both(DType::f32, {x.q.rows(), w.out_features()}, {}, "gate and up");
+  ctx.reference ? linear_cpu(x, w, {}, both) : linear_cpu_fast(ctx, x, w, {}, both);
+  const TensorView pairs = both;
+  std::vector<float> out(static_cast<std::size_t>(y.columns()));
+  for (std::int64_t m = 0; m < y.rows(); ++m) {
+    const float* v = pairs.row<float>(m);
+    for (std::int64_t n = 0; n < y.columns(); ++n) out[std::size_t(n)] = v[2 * n] / (1.0f + std::exp(-v[2 * n])) * v[2 * n + 1];
+    store_from_float(out.data(), y.columns(), y.dtype, y.row_bytes(m));
   }
 }
 

@@ -61,7 +61,10 @@ void linear_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& 
   }
   const ArenaScope scope(*ctx.scratch);
   GemmProblem problem{.n = w.out_features(), .k = w.in_features(), .out = y.dtype};
-  problem.epilogue = has_tail ? GemmEpilogue::gated_residual : epilogue.activation == Activation::silu ? GemmEpilogue::silu : GemmEpilogue::plain;
+  problem.epilogue = has_tail                                      ? GemmEpilogue::gated_residual
+                     : epilogue.activation == Activation::silu     ? GemmEpilogue::silu
+                     : epilogue.activation == Activation::silu_mul ? GemmEpilogue::silu_mul
+                                                                   : GemmEpilogue::plain;
   GemmOperands& operands = problem.group[0] = operands_of(x.q, w.weight, y);
   operands.x_scale = x.scale.as<const float>();
   operands.w_scale = w.scale->as<const float>();
