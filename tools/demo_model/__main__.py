@@ -14,15 +14,20 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import multiprocessing
+import os
 import pathlib
 import sys
 import tarfile
+import tempfile
 import time
+import traceback
 
 BEGAN = time.time()  # a stage's seconds count from here: importing torch takes some of them
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LARGEST_ARCHIVE = 15 << 20
+SNAPSHOT_SECONDS = 100  # between archives of an unfinished stage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +66,7 @@ class Run:
         import data
         import network
         import text
-        from stepping import Log
+        from stepping import CAUTION, Log
 
         self.options, self.stage, self.finishing, self.size = options, stage, stage == "finish", amounts(options.smoke)
         self.out, self.weights, self.work = options.out, options.weights, options.work
@@ -69,6 +74,7 @@ class Run:
         self.work.mkdir(parents=True, exist_ok=True)
         self.log, self.began = Log(self.out / f"{stage}.log", BEGAN), BEGAN
         self.until = options.seconds - options.reserve
+        self.next_snapshot = time.time() + SNAPSHOT_SECONDS
         self.to_tokens = network.to_tokens
 
         self.begun_from = str(self.weights) if (self.weights / "model_index.json").exists() else options.start
@@ -82,7 +88,7 @@ class Run:
         # Workers fork before the device is touched.
         self.workers = data.Workers(options.seed + (0 if stage == "vae" else 1), counts, self.size.shard, None if stage == "vae" else str(self.tokenizer_path))
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        torch.manual_seed(options.seed)
+        torch.manual_seed(options.seed + ("vae", "denoiser", "finish").index(stage))  # or the last stage would draw the batches of the one before again
         torch.set_float32_matmul_precision("high")
         self.sizes = dataclasses.replace(network.SMOKE if options.smoke else network.SHIPPED, latent=options.latent)
         self.networks = network.build(self.sizes)
@@ -94,7 +100,7 @@ class Run:
         self.tokenizer = text.load(self.tokenizer_path)
         self.canvases = data.Canvases(self.device)
         self.record = self.read_record()
-        self.log(f"{stage} on {self.device_name()}, begun from {self.begun_from or 'nothing'}, torch {torch.__version__}")
+        self.log(f"{stage} on {self.device_name()}, begun from {self.begun_from or 'nothing'}, torch {torch.__version__}, {data.cores()} cores, caution {CAUTION}")
 
     def seconds(self):
         return time.time() - self.began
@@ -131,19 +137,35 @@ class Run:
         path = self.weights / "training.json"
         return json.loads(path.read_text()) if path.exists() else []
 
+    def entry(self, facts):
+        begun_from = f"the {self.record[-1]['stage']} stage" if self.record else f"`{self.begun_from}`" if self.begun_from else "random weights"
+        return {"stage": self.stage, "seconds": round(self.seconds(), 1), "device": self.device_name(), "begun_from": begun_from, "seed": self.options.seed, **facts}
+
     def write(self, facts):
         """The model folder with its card and record; and archives of it that are small enough to come back."""
         import evaluation
 
-        begun_from = f"the {self.record[-1]['stage']} stage" if self.record else f"`{self.begun_from}`" if self.begun_from else "random weights"
-        self.record.append({"stage": self.stage, "seconds": round(self.seconds(), 1), "device": self.device_name(), "begun_from": begun_from,
-                            "seed": self.options.seed, **facts})
+        self.record.append(self.entry(facts))
         (self.weights / "training.json").write_text(json.dumps(self.record, indent=1) + "\n")
         card = evaluation.card(self.weights, self.record)
         (self.weights / "README.md").write_text(card)
         print(card, flush=True)
         pack(self.weights, self.out)
-        self.log(f"{self.stage} done")
+        self.log(f"{self.stage}: model written")
+
+    def is_snapshot_due(self):
+        return time.time() >= self.next_snapshot
+
+    def snapshot(self, facts):
+        """Archives of the model as it is, for when the stage does not live to its end; the model folder stays what it was."""
+        import checkpoints
+
+        began, folder = time.time(), self.work / "snapshot"
+        checkpoints.export(self.networks, self.sizes, self.tokenizer, folder)
+        (folder / "training.json").write_text(json.dumps([*self.record, self.entry({**facts, "unfinished": True})], indent=1) + "\n")
+        pack(folder, self.out)
+        self.log(f"snapshot in {time.time() - began:.1f} s")
+        self.next_snapshot = time.time() + SNAPSHOT_SECONDS
 
 
 def fingerprint(network):
@@ -155,8 +177,7 @@ def fingerprint(network):
 
 
 def pack(folder, out):
-    for old in out.glob("model-*.tar"):
-        old.unlink()
+    """Old archives stay until the new ones are whole."""
     bins = []
     for path in sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: -path.stat().st_size):
         size = path.stat().st_size + 2048
@@ -165,10 +186,15 @@ def pack(folder, out):
             bins.append(target := [0, []])
         target[0] += size
         target[1].append(path)
-    for number, (_, paths) in enumerate(bins, 1):
-        with tarfile.open(out / f"model-{number}.tar", "w") as archive:
-            for path in paths:
-                archive.add(path, path.relative_to(folder))
+    with tempfile.TemporaryDirectory(dir=out) as place:
+        for number, (_, paths) in enumerate(bins, 1):
+            with tarfile.open(pathlib.Path(place) / f"model-{number}.tar", "w") as archive:
+                for path in paths:
+                    archive.add(path, path.relative_to(folder))
+        for old in out.glob("model-*.tar"):
+            old.unlink()
+        for new in pathlib.Path(place).iterdir():
+            new.rename(out / new.name)
 
 
 def unpack(options):
@@ -183,21 +209,42 @@ def unpack(options):
 
 
 def train(options):
+    """Ends the process itself on an error: after a failed recording even Python's own clean-up can hang."""
+    try:
+        train_stage(options)
+    except Exception:
+        text = f"{options.command} FAILED\n{traceback.format_exc()}"
+        print(text, flush=True)
+        with open(options.out / f"{options.command}.log", "a", encoding="utf-8") as file:
+            file.write(text)
+        for child in multiprocessing.active_children():
+            child.terminate()
+        os._exit(1)
+
+
+def train_stage(options):
     import checkpoints
+    import denoiser_stage
+    import evaluation
+    import vae_stage
+
     run = Run(options, options.command)
-    if options.command == "vae":
-        import vae_stage
-        facts = vae_stage.train(run)
-        run.workers.close()
-    else:
-        import denoiser_stage
-        facts = denoiser_stage.train(run)
+    is_autoencoder = options.command == "vae"
+    facts = (vae_stage if is_autoencoder else denoiser_stage).train(run)
     checkpoints.export(run.networks, run.sizes, run.tokenizer, run.weights)
     run.write(facts)
-    if run.finishing:  # what was written above is complete; only the scores are missing
-        import evaluation
+    if is_autoencoder or run.finishing:  # what was written above is complete; only the scores are missing
+        try:
+            if is_autoencoder:
+                scores = evaluation.measure_round_trip(run.networks["vae"], run.device, run.out, run.log, run.size.evaluation)
+            else:
+                scores = evaluation.measure(run.weights, run.device, run.out, run.log, run.size.evaluation, most_steps=run.size.most_steps)
+        except Exception as error:  # the weights are worth more than their scores: `score` can measure them elsewhere
+            run.log("NOT MEASURED: " + traceback.format_exc())
+            scores = {"not_measured": repr(error)[:300]}
         run.record.pop()
-        run.write({**facts, **evaluation.measure(run.weights, run.device, run.out, run.log, run.size.evaluation, most_steps=run.size.most_steps)})
+        run.write({**facts, **scores})
+    run.log(f"{run.stage} done")
 
 
 def score(options):

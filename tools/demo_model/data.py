@@ -42,6 +42,11 @@ def shard(job):
     return canvas, scenes.pack(kept), arrays
 
 
+def cores():
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Workers:
     """Started before the device is touched. Shards come in order, so the same seed gives the same data."""
 
@@ -49,7 +54,7 @@ class Workers:
         jobs = [(seed * 1_000_003 + 10_007 * c + k, min(shard_size, count - k * shard_size), canvas, tokenizer_path)
                 for c, (canvas, count) in enumerate(counts.items()) for k in range(-(-count // shard_size))]
         random.Random(seed).shuffle(jobs)  # a stage that stops early has seen every canvas
-        self.pool = multiprocessing.get_context("fork").Pool(max(1, (os.cpu_count() or 2) - 2))
+        self.pool = multiprocessing.get_context("fork").Pool(max(1, min(cores() - 2, len(jobs))))
         self.shards = self.pool.imap(shard, jobs)
 
     def close(self):

@@ -8,7 +8,7 @@ import data
 import scenes
 from network import Part, packed_attention_works
 from optimisers import Adam, Average, Muon, split
-from stepping import Budget, Progress, Recorded, synchronise
+from stepping import CAUTION, Budget, Progress, Recorded, Rescue, synchronise
 
 MUON_RATE, ADAM_RATE = 3e-3, 1.5e-3
 WARM_UP = 300  # steps
@@ -77,17 +77,14 @@ def model_times(count, device):
     return torch.where(torch.rand(count, device=device) < 0.5, t.bfloat16().float(), t)
 
 
-def compile_layers(networks, log):
-    try:
-        import torch._dynamo
-        for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit", "accumulated_cache_size_limit"):
-            if hasattr(torch._dynamo.config, name):
-                setattr(torch._dynamo.config, name, 512)
-        for network in networks:
-            for layer in network.layers:
-                layer.compile(dynamic=False)
-    except Exception as error:
-        log(f"not compiled: {error!r}"[:300])
+def compile_layers(networks):
+    import torch._dynamo
+    for name in ("recompile_limit", "cache_size_limit", "accumulated_recompile_limit", "accumulated_cache_size_limit"):
+        if hasattr(torch._dynamo.config, name):
+            setattr(torch._dynamo.config, name, 512)
+    for network in networks:
+        for layer in network.layers:
+            layer.compile(dynamic=False)
 
 
 def train(run):
@@ -97,6 +94,7 @@ def train(run):
     found = run.restore("latents.pt", run.networks["vae"])
     if found is None:
         found = encode_latents(run, run.seconds() + size.encode_seconds)
+        log(f"latents encoded in {time.time() - began:.0f} s")
         run.keep("latents.pt", found, run.networks["vae"])
     run.workers.close()
     log("latent set:", {f"{w}x{h}": len(entry["latents"]) for (w, h), entry in found.items()}, f"in {time.time() - began:.0f} s")
@@ -108,8 +106,10 @@ def train(run):
     networks = (text_encoder, cond, uncond)
     cond.packed = uncond.packed = packed_attention_works(device)
     log("variable-length attention:", cond.packed)
-    if device.type == "cuda":
-        compile_layers(networks, log)
+    is_compiled = device.type == "cuda" and CAUTION < 1
+    log("layers compiled (the first step takes up to a minute):", is_compiled)
+    if is_compiled:
+        compile_layers(networks)
     matrices, rest = split(networks)
     parameters = matrices + rest
     muon, adam, average = Muon(matrices), Adam(rest), Average(parameters, 0.999, device)
@@ -125,7 +125,8 @@ def train(run):
         first = kept["step"]
         log(f"goes on at step {first} with the optimisers' state")
     muon_rate, adam_rate = torch.zeros((), device=device), torch.zeros((), device=device)
-    progress = Progress(("sentence", "json", "unconditional"), size.log_every, device, log)
+    rescue = Rescue([*parameters, *(tensor for tensors in (*muon.state(), *adam.state(), average.values) for tensor in tensors)])
+    progress = Progress(("sentence", "json", "unconditional"), size.log_every, device, log, rescue)
     uncond_parts = [Part(part.canvas, part.count, 0) for part in batches.parts[: len(scenes.CANVASES)]]
     longest = max(part.text for part in batches.parts)
 
@@ -154,10 +155,10 @@ def train(run):
         average.update()
         progress.add((errors[: batches.sentences].mean(), errors[batches.sentences :].mean(), free_error))
 
-    recorded = Recorded(step, device, log, warm_ups=11)
+    recorded = Recorded(step, device, log, "denoisers", warm_ups=11)
     budget, number = Budget(run.began + run.until), first
     while (used := budget.used()) < 1:
-        share = min(1, (number + 1) / WARM_UP)
+        share = min(1, (number + 1) / WARM_UP) * progress.share
         if run.finishing:
             share *= 1 - 0.98 * used
         muon_rate.fill_(MUON_RATE * share)
@@ -165,7 +166,10 @@ def train(run):
         average.prepare(number)
         recorded()
         number += 1
-        progress.tick(number, used)
+        if progress.tick(number, used) and run.is_snapshot_due():
+            average.exchange()
+            run.snapshot({"steps": number - first, "samples": (number - first) * batches.count})
+            average.exchange()
     synchronise(device)
     log(f"denoisers: {number - first} steps of {batches.count} samples, {number} in all")
     del recorded

@@ -12,6 +12,7 @@ import torch
 
 import captions
 import checkpoints
+import data
 import painting
 import sampling
 import scenes
@@ -32,14 +33,20 @@ BY_EYE = (
 )
 
 
-def score_one(pair):
-    return scoring.score_picture(*pair)
-
-
 def score(pairs):
-    """Summary over (scene, picture) pairs, on all cores."""
-    with multiprocessing.get_context("spawn").Pool(min(os.cpu_count() or 1, len(pairs))) as pool:
-        return scoring.summary(pool.map(score_one, pairs, chunksize=4))
+    """Summary over (scene, picture) pairs, on all cores. Workers import numpy only and keep to one thread each; the device is in use by now, so no fork."""
+    threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    before = {name: os.environ.get(name) for name in threads}
+    os.environ.update(threads)
+    try:
+        with multiprocessing.get_context("spawn").Pool(max(1, min(data.cores(), 32, len(pairs) // 4))) as pool:
+            return scoring.summary(pool.starmap(scoring.score_picture, pairs, chunksize=4))
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def sheet(pictures, path, columns):
@@ -108,7 +115,7 @@ def card(folder, record):
     """The model card, from measured figures only."""
     parts = {name: sum(path.stat().st_size for path in (folder / name).rglob("*") if path.is_file())
              for name in ("transformer", "unconditional_transformer", "text_encoder", "vae", "tokenizer")}
-    autoencoder = next((stage for stage in reversed(record) if stage["stage"] == "vae"), None)
+    autoencoder = next((stage for stage in reversed(record) if "psnr_mean" in stage), None)
     scores = next((stage for stage in reversed(record) if "in_12" in stage), None)
     defaults = sampling.DEFAULTS
     lines = [

@@ -526,7 +526,7 @@ class VAE(nn.Module):
 def to_tokens(z):
     """[n, c, h, w] to [n, h/2 · w/2, 4c], channels in the order (row in patch, column in patch, channel)."""
     n, c, h, w = z.shape
-    return z.view(n, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 3, 5, 1).reshape(n, h * w // 4, 4 * c)
+    return z.reshape(n, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 3, 5, 1).reshape(n, h * w // 4, 4 * c)
 
 
 def from_tokens(tokens, grid):

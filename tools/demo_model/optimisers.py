@@ -37,7 +37,7 @@ def orthogonalised(matrices):
     for _ in range(5):
         gram = x @ x.mT
         x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return (x.mT if is_tall else x).float()
+    return (x.mT if is_tall else x).float().contiguous()  # laid out like the parameters, or the subtraction takes the slow way
 
 
 class Muon:

@@ -5,10 +5,9 @@ import torch
 from torch.nn import functional as F
 
 import data
-import evaluation
 import scenes
 from optimisers import Adam, Average
-from stepping import Budget, Progress, Recorded, synchronise
+from stepping import Budget, Progress, Recorded, Rescue, synchronise
 
 CROP = 128
 CROP_SHARE = 0.55  # of the time on crops (more different edges a second), the rest on whole pictures (the statistics that the decoder will meet)
@@ -68,14 +67,16 @@ def train(run):
     device, log, vae = run.device, run.log, run.networks["vae"]
     size = run.size
     pool = data.picture_pool(run.workers, run.canvases)
+    run.workers.close()
     log("picture pool:", {f"{w}x{h}": len(pictures) for (w, h), pictures in pool.items()})
     vae.to(memory_format=torch.channels_last)
     parameters = list(vae.parameters())
     optimiser, average = Adam(parameters), Average(parameters, 0.999, device)
     rate = torch.zeros((), device=device)
-    progress = Progress(("pixel", "edge", "square", "half", "kl"), size.log_every, device, log)
+    rescue = Rescue([*parameters, *optimiser.first, *optimiser.second, *average.values])
+    progress = Progress(("pixel", "edge", "square", "half", "kl"), size.log_every, device, log, rescue)
 
-    def step_on(batch):
+    def step_on(name, batch):
         def step():
             for parameter in parameters:
                 parameter.grad = None
@@ -87,39 +88,46 @@ def train(run):
             average.update()
             progress.add(parts)
 
-        return Recorded(step, device, log)
+        return Recorded(step, device, log, name)
 
     square, *others = scenes.CANVASES
     shares = {square: size.crop_batch // 2, **{canvas: size.crop_batch // 4 for canvas in others}}
-    cropped = step_on(lambda: torch.cat([crops(pool[canvas], count) for canvas, count in shares.items()]))
-    wholes = {canvas: step_on(lambda canvas=canvas: whole(pool[canvas], size.whole_batch)) for canvas in scenes.CANVASES}
+    cropped = step_on("crops", lambda: torch.cat([crops(pool[canvas], count) for canvas, count in shares.items()]))
+    wholes = {canvas: step_on(f"whole {canvas[0]}x{canvas[1]}", lambda canvas=canvas: whole(pool[canvas], size.whole_batch)) for canvas in scenes.CANVASES}
     turn = [square, others[0], square, others[1]]
+    opening = [kind for kind in (cropped, *wholes.values()) for _ in range(6)]  # all is recorded in the first seconds, so that what fails fails there
 
     budget, step = Budget(run.began + run.until), 0
     while (used := budget.used()) < 1:
-        rate.fill_(PEAK_RATE * min(1, (step + 1) / 150) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * used))) * optimiser.correction(step))
+        rate.fill_(PEAK_RATE * min(1, (step + 1) / 150) * (0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * used))) * optimiser.correction(step)
+                   * progress.share)
         average.prepare(step)
-        (cropped if used < CROP_SHARE else wholes[turn[step % 4]])()
+        (opening[step] if step < len(opening) else cropped if used < CROP_SHARE else wholes[turn[step % 4]])()
         step += 1
-        progress.tick(step, used)
+        if progress.tick(step, used) and run.is_snapshot_due():
+            average.exchange()
+            measure_latents(run, pool, size.statistics // 4)
+            run.snapshot({"steps": step})
+            average.exchange()
     synchronise(device)
     average.exchange()
     log(f"autoencoder: {step} steps")
-    settle(run, pool)
-    return {"steps": step, **evaluation.measure_round_trip(vae, device, run.out, log, size.evaluation)}
+    vae.eval().requires_grad_(False)
+    measure_latents(run, pool, size.statistics)
+    run.round()  # from here on the autoencoder is what will be shipped
+    return {"steps": step}
 
 
 @torch.no_grad()
-def settle(run, pool):
-    """Latent statistics, then bfloat16: from here on the autoencoder is what will be shipped."""
-    vae = run.networks["vae"].eval().requires_grad_(False)
-    total = square = count = 0
-    for canvas, pictures in pool.items():
-        for part in pictures[: run.size.statistics].split(64):
+def measure_latents(run, pool, count):
+    """The latents' statistics over `count` pictures of each canvas, into vae.bn."""
+    vae = run.networks["vae"]
+    total = square = seen = 0
+    for pictures in pool.values():
+        for part in pictures[:count].split(64):
             with run.autocast():
-                tokens = vae.encode(part.float().div(127.5).sub(1).contiguous(memory_format=torch.channels_last))[0]
-            tokens = run.to_tokens(tokens).double().flatten(0, 1)
-            total, square, count = total + tokens.sum(0), square + tokens.square().sum(0), count + len(tokens)
-    vae.bn.running_mean.copy_(total / count)
-    vae.bn.running_var.copy_(square / count - (total / count) ** 2)
-    run.round()
+                mean = vae.encode(part.float().div(127.5).sub(1).contiguous(memory_format=torch.channels_last))[0]
+            tokens = run.to_tokens(mean.contiguous()).double().flatten(0, 1)
+            total, square, seen = total + tokens.sum(0), square + tokens.square().sum(0), seen + len(tokens)
+    vae.bn.running_mean.copy_(total / seen)
+    vae.bn.running_var.copy_(square / seen - (total / seen) ** 2)
