@@ -64,7 +64,7 @@ part_build() {
   return $rc
 }
 
-gpu_tests() { find "$build" -type f -executable -name 'gpu_*' | grep -E "${TESTS:-.}" | sort; }
+gpu_tests() { find "$build/tests" -type f -executable -name 'gpu_*' | grep -E "${TESTS:-.}" | sort; }
 
 part_tests() {
   # GoogleTest programs, four at a time; OCTAVO_REQUIRE_GPU makes a skip a failure.
@@ -138,7 +138,12 @@ part_forward() {
   local model=/tmp/octavo-random-dit
   [ -f "$model/config.json" ] || python3 tools/make_large_checkpoint.py "$model" || return 1
   "$build/bin/gpu_forward" "$model" --size 1024 --text 0,256 | tee "$out/forward.jsonl"
-  if [ -f .peers/dev/dit_peer.py ]; then python3 .peers/dev/dit_peer.py | tee "$out/forward_peer.txt"; fi
+  if [ -f .peers/dev/dit_peer.py ]; then
+    # The reference needs a diffusers that knows the model: its wheel, carried beside the script.
+    local site=/tmp/octavo-peer-site
+    for wheel in .peers/dev/diffusers-*.whl; do [ -f "$wheel" ] && python3 -m zipfile -e "$wheel" "$site"; done
+    PYTHONPATH=$site python3 .peers/dev/dit_peer.py | tee "$out/forward_peer.txt"
+  fi
 }
 
 failures=0

@@ -74,7 +74,7 @@ class AttentionCuda : public GpuTest {
 };
 
 TEST_F(AttentionCuda, every_head_size_and_tail) {
-  for (const int head_dim : {64, 128, 256}) {
+  for (const int head_dim : {64, 128, 256, 512}) {
     for (const std::int64_t rows : {1, 16, 63, 64, 65, 127, 200}) {
       expect_attention({.dtype = DType::bf16, .queries = rows, .keys = rows, .heads = 3, .kv_heads = 3, .head_dim = head_dim});
     }
@@ -87,7 +87,7 @@ TEST_F(AttentionCuda, every_head_size_and_tail) {
 }
 
 TEST_F(AttentionCuda, shared_heads_and_causal_order) {
-  for (const int head_dim : {64, 128, 256}) {
+  for (const int head_dim : {64, 128, 256, 512}) {
     for (const std::int64_t rows : {1, 64, 65, 257}) {
       expect_attention({.dtype = DType::bf16, .queries = rows, .keys = rows, .heads = 8, .kv_heads = 2, .head_dim = head_dim, .causal = true});
     }
@@ -110,7 +110,7 @@ TEST_F(AttentionCuda, a_long_sequence) {
 
 // A row depends on its own query alone: the same bits among other queries, and twice the same bits.
 TEST_F(AttentionCuda, a_row_does_not_depend_on_its_neighbours) {
-  for (const int head_dim : {32, 64, 128, 256}) {
+  for (const int head_dim : {32, 64, 128, 256, 512}) {
     const Tensor q = gaussian(random(), DType::bf16, {200, head_dim}), k = gaussian(random(), DType::bf16, {300, head_dim});
     const Tensor gpu_q = to_gpu(q), gpu_k = to_gpu(k);
     const AttentionArgs args{.heads = 1, .kv_heads = 1, .softmax_scale = 0.125f};

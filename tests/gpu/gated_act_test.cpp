@@ -35,7 +35,9 @@ class GatedActCuda : public GpuTest {
       const Codes expected(rows, columns, group, Device{});
       silu_mul(ctx, gpu_a, gpu_b, codes.view());
       silu_mul_cpu(a, b, expected.view());
-      expect_close_codes(to_cpu(codes.q), to_cpu(codes.scale), expected, what);
+      // The largest value decides the scale, and it is off by as much as a float output is.
+      const std::vector<std::int64_t> slack(std::size_t(rows), kSiluUlps - 3);
+      expect_close_codes(to_cpu(codes.q), to_cpu(codes.scale), expected, what, slack);
     }
   }
 };

@@ -68,8 +68,9 @@ class ModelOpsCuda : public GpuTest {
     linear_cpu(x, weights, epilogue, want.view());
     const Tensor abs_x = magnitudes(x), abs_w = magnitudes(w);
     LinearWeights plain{.name = "size", .weight = abs_w};
-    linear_cpu(abs_x, plain, {}, size.view());  // Σ |x| |w|
-    const double steps = 0x1p-24 * (2.0 * double(k) + 8);
+    linear_cpu(abs_x, plain, {}, size.view());                            // Σ |x| |w|
+    const bool in_parts = x_type == DType::f32 && w_type == DType::bf16;  // three sums of K products, of which the CPU has one
+    const double steps = 0x1p-24 * ((in_parts ? 4.0 : 2.0) * double(k) + 8);
     expect_within(
         to_cpu(y), want,
         [&](std::int64_t i) {
@@ -128,7 +129,9 @@ class ModelOpsCuda : public GpuTest {
 TEST_F(ModelOpsCuda, head_norm_rope_of_every_head_size) {
   for (const DType dtype : kFloats) {
     for (const std::int64_t head_dim : {2, 32, 64, 96, 128, 256, 320}) {
-      for (const std::int64_t rows : {1, 37}) expect_rope(dtype, rows, 3, head_dim);
+      for (const std::int64_t rows : {1, 37}) {
+        for (const int heads : {3, 8, 18}) expect_rope(dtype, rows, heads, head_dim);
+      }
     }
   }
 }
@@ -146,6 +149,7 @@ TEST_F(ModelOpsCuda, float_projections_of_every_type_and_tail) {
   }
   expect_linear(DType::bf16, DType::bf16, DType::f32, 300, 520, 4608, true);
   expect_linear(DType::f32, DType::bf16, DType::f32, 48, 512, 2048, true);
+  for (const std::int64_t k : {8, 24, 128, 4608}) expect_linear(DType::f32, DType::bf16, DType::f32, 129, 130, k, false);
 }
 
 // A row's bits do not depend on how many rows there are.

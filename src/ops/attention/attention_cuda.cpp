@@ -35,7 +35,7 @@ void attention_cuda(ExecContext& ctx, const TensorView& q, const TensorView& k, 
     log::debug("dispatch", "attention: {} queries, {} keys, head_dim {}, {}: {}", launch.queries, launch.keys, launch.head_dim, name_of(q.dtype),
                is_sm90  ? "wgmma"
                : is_mma ? "mma.sync"
-                        : "plain (no tensor cores: needs 16-bit floats of one type, head_dim 64, 128 or 256, 16-byte aligned rows, sm_80)");
+                        : "plain (no tensor cores: needs 16-bit floats of one type, head_dim 64, 128, 256 or 512, 16-byte aligned rows, sm_80)");
   }
   if (is_sm90) return launch_attention_sm90(launch, stream_of(ctx));
   is_mma ? launch_attention_mma(launch, stream_of(ctx)) : launch_attention_plain(launch, stream_of(ctx));

@@ -18,7 +18,7 @@ struct AttentionLaunch {
   bool causal = false;
 };
 
-// Tensor cores, 16-bit floats of one type, head_dim 64, 128 or 256, aligned rows; sm_80 and later.
+// Tensor cores, 16-bit floats of one type, head_dim 64, 128, 256 or 512, aligned rows; sm_80 and later.
 bool fits_attention_mma(const AttentionLaunch& launch, int sm);
 // Each enqueues on `stream` (a cudaStream_t) and throws DeviceError if the launch fails.
 void launch_attention_mma(const AttentionLaunch& launch, void* stream);

@@ -6,7 +6,7 @@ namespace octavo {
 
 bool fits_attention_mma(const AttentionLaunch& launch, int sm) {
   const bool one_type = launch.q.type == launch.k.type && launch.q.type == launch.v.type && launch.q.type == launch.y.type;
-  const bool has_size = launch.head_dim == 64 || launch.head_dim == 128 || launch.head_dim == 256;
+  const bool has_size = launch.head_dim == 64 || launch.head_dim == 128 || launch.head_dim == 256 || launch.head_dim == 512;
   // A positive scale: the largest product is then the largest score.
   return sm >= 80 && one_type && launch.q.type != cuda::RowType::f32 && has_size && launch.softmax_scale > 0 && cuda::is_aligned(launch.q) &&
          cuda::is_aligned(launch.k) && cuda::is_aligned(launch.v) && cuda::is_aligned(launch.y);
@@ -34,7 +34,8 @@ template <cuda::RowType Type>
 void launch_type(const AttentionLaunch& launch, void* stream) {
   if (launch.head_dim == 64) return launch_tile<Type, 64>(launch, stream);
   if (launch.head_dim == 128) return launch_tile<Type, 128>(launch, stream);
-  launch_tile<Type, 256>(launch, stream);
+  if (launch.head_dim == 256) return launch_tile<Type, 256>(launch, stream);
+  launch_tile<Type, 512>(launch, stream);
 }
 
 }  // namespace

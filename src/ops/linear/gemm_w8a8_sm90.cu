@@ -9,6 +9,10 @@ template <class S>
 struct WgmmaKernel {
   static bool accepts(const GemmProblem& problem) { return sm90::accepts<S>(problem); }
   static void launch(const GemmProblem& problem, const GemmLaunch& how, void*, void* stream) {
+    if constexpr (S::kHotOnly) {
+      if (problem.epilogue == GemmEpilogue::silu_mul)
+        return sm90::launch<typename S::Pairs>(problem, how.raster_group, sm90::Options{}, static_cast<cudaStream_t>(stream));
+    }
     sm90::launch<S>(problem, how.raster_group, sm90::Options{}, static_cast<cudaStream_t>(stream));
   }
 };
@@ -34,7 +38,7 @@ constexpr GemmKernel wgmma_kernel(std::string_view id) {
 
 //                        M    N  stages, cluster M, N, ping-pong
 using Wide = sm90::Shape<128, 256, 4, 2, 1, false>;        // least traffic from the L2, all epilogues; ahead where the GPU is not at its power limit
-using PingPong192 = sm90::Shape<128, 192, 5, 2, 1, true>;  // 90 % of the tensor cores' clocks; plain bf16 only
+using PingPong192 = sm90::Shape<128, 192, 5, 2, 1, true>;  // 90 % of the tensor cores' clocks; the direct epilogues only
 using PingPong128 = sm90::Shape<128, 128, 6, 2, 1, true>;  // finest tiles with a full cluster, all epilogues: N = 4608 at M = 2304
 using Small = sm90::Shape<64, 128, 8, 1, 1, true>;         // M up to a few hundred: no second CTA that would have no rows
 

@@ -21,10 +21,12 @@ struct Options {
   CUtensorMapL2promotion promotion = CU_TENSOR_MAP_L2_PROMOTION_L2_256B;
 };
 
-// Rows of y are made of whole, aligned 16-byte groups, and the epilogue is the hot one.
+// Rows of y are made of whole, aligned 16-byte groups, and the epilogue is one of the hot ones.
 inline bool is_direct(const GemmProblem& problem) {
-  if (problem.out != DType::bf16 || problem.epilogue != GemmEpilogue::plain || problem.n % 8 != 0) return false;
+  const bool pairs = problem.epilogue == GemmEpilogue::silu_mul;
+  if (problem.out != DType::bf16 || (!pairs && problem.epilogue != GemmEpilogue::plain) || problem.n % (pairs ? 16 : 8) != 0) return false;
   for (int g = 0; g < problem.groups; ++g) {
+    if (pairs && problem.group[g].bias != nullptr) return false;
     if (problem.group[g].m > 0 && (!gemm::aligned_16(problem.group[g].y) || problem.group[g].y_stride % 8 != 0)) return false;
   }
   return true;

@@ -43,6 +43,7 @@ void expect_direct_slab_is_free_of_conflicts() {
 TEST(Sm90Slab, direct_way_meets_no_bank_twice) {
   expect_direct_slab_is_free_of_conflicts<64>();
   expect_direct_slab_is_free_of_conflicts<32>();
+  expect_direct_slab_is_free_of_conflicts<16>();
 }
 
 TEST(Sm90Slab, general_way_meets_no_bank_twice) {
@@ -57,14 +58,16 @@ TEST(Sm90Slab, general_way_meets_no_bank_twice) {
 }
 
 TEST(Sm90Slab, every_chunk_has_a_place_of_its_own_inside) {
-  std::set<int> direct, narrow, general;
+  std::set<int> direct, narrow, narrowest, general;
   for (int row = 0; row < kSlabRows; ++row) {
     for (int chunk = 0; chunk < 8; ++chunk) direct.insert(direct_slab_offset<64>(row, chunk)), general.insert(general_slab_offset(row, chunk));
     for (int chunk = 0; chunk < 4; ++chunk) narrow.insert(direct_slab_offset<32>(row, chunk));
+    for (int chunk = 0; chunk < 2; ++chunk) narrowest.insert(direct_slab_offset<16>(row, chunk));
   }
   EXPECT_EQ(direct.size(), 16u * 8);
   EXPECT_EQ(general.size(), 16u * 8);
   EXPECT_EQ(narrow.size(), 16u * 4);
+  EXPECT_EQ(narrowest.size(), 16u * 2);
   EXPECT_LE(*direct.rbegin() + 16, kSlabBytes);
   EXPECT_LE(*general.rbegin() + 16, kSlabBytes);
 }

@@ -18,10 +18,13 @@ namespace octavo::device {
 
 template <int HeadDim>
 struct AttentionTile {
-  static constexpr int kKeys = 64;
   // 64 queries at head_dim 256: 32 KB each for Q, K and V, 96 KB of the 99 that sm_86, 89 and 120 have. Fewer columns leave room for 128 queries.
+  // At head_dim 512 (an autoencoder's one head) Q alone takes 64 KB, so tiles are 16 keys, and an output row is too long for one warp's registers:
+  // two warps share 16 queries, both take all scores, each has half the columns.
+  static constexpr int kKeys = HeadDim == 512 ? 16 : 64;
+  static constexpr int kColumnWarps = HeadDim == 512 ? 2 : 1;
   static constexpr int kWarps = HeadDim == 256 ? 4 : 8;
-  static constexpr int kQueries = kWarps * 16;
+  static constexpr int kQueries = kWarps / kColumnWarps * 16;
   static constexpr int kThreads = kWarps * 32;
   static constexpr int kRowBytes = HeadDim * 2;
   static constexpr int kRowChunks = kRowBytes / cuda::kChunkBytes;
@@ -68,12 +71,13 @@ template <cuda::RowType Type, int HeadDim, bool Causal>
 __global__ void __launch_bounds__(AttentionTile<HeadDim>::kThreads) attention_mma_kernel(const AttentionLaunch launch) {
 #if __CUDA_ARCH__ >= 800
   using Tile = AttentionTile<HeadDim>;
-  constexpr int kKeyBlocks = Tile::kKeys / 8, kColumnBlocks = HeadDim / 8;
+  constexpr int kKeyBlocks = Tile::kKeys / 8, kColumnBlocks = HeadDim / 8 / Tile::kColumnWarps;
   extern __shared__ __align__(1024) unsigned char shared[];
   const std::uint32_t q_at = cuda::shared_address(shared);
   const std::uint32_t k_at = q_at + Tile::kQBytes, v_at = k_at + Tile::kTileBytes;
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int group_row = lane / 4, pair = lane % 4;
+  const int warp_row = warp / Tile::kColumnWarps * 16, first_block = warp % Tile::kColumnWarps * kColumnBlocks;  // this warp's queries and columns
 
   const int head = int(blockIdx.y);
   const int kv_column = head / (launch.heads / launch.kv_heads) * HeadDim;
@@ -96,9 +100,9 @@ __global__ void __launch_bounds__(AttentionTile<HeadDim>::kThreads) attention_mm
   // Where this lane's ldmatrix rows begin. A swizzled chunk is chunk ^ (row % 8), row % 8 is the lane's alone, and whole rows are aligned to their length:
   // stepping along a row is one XOR with an immediate.
   static_assert(Tile::kQBytes % 1024 == 0 && Tile::kTileBytes % 1024 == 0 && 1024 % Tile::kRowBytes == 0, "rows stay aligned to their length");
-  const std::uint32_t q_lane = q_at + std::uint32_t(cuda::swizzled_offset<Tile::kRowBytes>(warp * 16 + lane % 16, lane / 16));
+  const std::uint32_t q_lane = q_at + std::uint32_t(cuda::swizzled_offset<Tile::kRowBytes>(warp_row + lane % 16, lane / 16));
   const std::uint32_t k_lane = k_at + std::uint32_t(cuda::swizzled_offset<Tile::kRowBytes>(lane % 8 + lane / 16 * 8, lane / 8 % 2));
-  const std::uint32_t v_lane = v_at + std::uint32_t(cuda::swizzled_offset<Tile::kRowBytes>(lane % 16, lane / 16));
+  const std::uint32_t v_lane = v_at + std::uint32_t(cuda::swizzled_offset<Tile::kRowBytes>(lane % 16, first_block + lane / 16));
   constexpr std::uint32_t kChunk = cuda::kChunkBytes;
 
   for (int tile = 0; tile < tiles; ++tile) {
@@ -131,7 +135,7 @@ __global__ void __launch_bounds__(AttentionTile<HeadDim>::kThreads) attention_mm
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const std::int64_t key = first_key + n * 8 + pair * 2 + i % 2;
-          const std::int64_t query = first_query + warp * 16 + group_row + i / 2 * 8;
+          const std::int64_t query = first_query + warp_row + group_row + i / 2 * 8;
           if (key >= keys || (Causal && key > query)) score[n][i] = -INFINITY;
         }
       }
@@ -182,22 +186,23 @@ __global__ void __launch_bounds__(AttentionTile<HeadDim>::kThreads) attention_mm
     cuda::cp_async_commit();
   }
 
-  // Each warp turns its rows around in the place of its own Q, which nobody else reads, so that stores are whole 16-byte chunks.
-  __syncwarp();
+  // Each warp turns its rows around in the place of its own Q, which nobody reads any more (the last tile ended in a barrier), so that stores are whole
+  // 16-byte chunks.
+  constexpr int kWarpChunks = Tile::kRowChunks / Tile::kColumnWarps;
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const float inverse = 1.0f / quad_sum(row_sum[r]);
-    const int row = warp * 16 + group_row + r * 8;
+    const int row = warp_row + group_row + r * 8;
 #pragma unroll
     for (int d = 0; d < kColumnBlocks; ++d) {
-      cuda::store_shared_4b(q_at + std::uint32_t(cuda::swizzled_offset<Tile::kRowBytes>(row, d) + pair * 4),
+      cuda::store_shared_4b(q_at + std::uint32_t(cuda::swizzled_offset<Tile::kRowBytes>(row, first_block + d) + pair * 4),
                             pack_pair<Type>(out[d][2 * r] * inverse, out[d][2 * r + 1] * inverse));
     }
   }
   __syncwarp();
 #pragma unroll 4
-  for (int i = lane; i < 16 * Tile::kRowChunks; i += 32) {
-    const int row = warp * 16 + i / Tile::kRowChunks, chunk = i % Tile::kRowChunks;
+  for (int i = lane; i < 16 * kWarpChunks; i += 32) {
+    const int row = warp_row + i / kWarpChunks, chunk = first_block + i % kWarpChunks;
     const std::int64_t m = first_query + row;
     if (m >= launch.queries) continue;
     const uint4 value = cuda::load_shared_16b(q_at + std::uint32_t(cuda::swizzled_offset<Tile::kRowBytes>(row, chunk)));

@@ -1,7 +1,7 @@
 // From int32 sums in wgmma fragments to outputs in memory:  v = ((float(acc) · x_scale[m]) · w_scale[n]) + bias[n]   numerics.md sections 4, 5
 //
 // Two ways, chosen once per launch:
-//   direct   plain bf16 in whole 16-byte groups: scaled in registers, stmatrix into the warp's slab, 16 bytes per lane to memory.
+//   direct   plain or silu_mul, bf16 in whole 16-byte groups: scaled in registers, stmatrix into the warp's slab, 16 bytes per lane to memory.
 //            (A copy-engine store from the slab was tried: its reads hold the slab 500 clocks and more, and it writes a row's last 16 bytes whole,
 //            also past n.)
 //   general  everything else: int32 through the slab, so that a warp runs along rows; loads and stores predicated.
@@ -81,6 +81,46 @@ __device__ __forceinline__ void store_direct(const int* acc, const Params& p, co
       y += kRowsPerStore * group.y_stride;
       row += kRowsPerStore;
     }
+    __syncwarp();
+  }
+}
+
+// The same block for silu_mul in bf16: kN sums of a row become kN / 2 numbers. A lane holds (gate, up) of one column in every block of 8 sums; two shuffles
+// bring two neighbouring columns together, as stmatrix wants them.
+template <int kN>
+__device__ __forceinline__ void store_direct_pairs(const int* acc, const Params& p, const Group& group, int row0, int col0, std::uint32_t w_scale,
+                                                   std::uint32_t slab) {
+  constexpr int kSums = 32;  // columns of sums per round: 16 of y, two 16-byte chunks a row
+#pragma unroll
+  for (int round = 0; round < kN / kSums; ++round) {
+    const int lane = lane_in_order();
+    const int matrix = lane / 8;  // as in store_direct
+    std::uint32_t packed[4];
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {  // 8 columns of y
+      const std::uint32_t scale_of = w_scale + (round * kSums + j * 16 + (lane % 4) * 2) * 4;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {  // rows lane / 4 and 8 below; scales are read anew each time, for the same reason as the lane
+        const float x_scale = load_in_order(group.x_scale + min(row0 + lane / 4 + h * 8, group.m - 1));
+        float product[2];  // of columns lane % 4 and 4 + lane % 4
+#pragma unroll
+        for (int b = 0; b < 2; ++b) {
+          const int* pair = acc + (round * 4 + j * 2 + b) * 4 + h * 2;
+          const float2 scale = cuda::load_shared_2f(scale_of + b * 32);
+          product[b] = __fmul_rn(device::silu(scaled(pair[0], x_scale, scale.x)), scaled(pair[1], x_scale, scale.y));
+        }
+        const std::uint32_t mine = cuda::pack_bf16x2(product[0], product[1]);
+        const int even = (lane & ~3) | ((2 * lane) & 3);  // who holds columns 2 (lane % 4) and the next
+        const std::uint32_t first = __shfl_sync(0xffffffffu, mine, even), second = __shfl_sync(0xffffffffu, mine, even + 1);
+        packed[j * 2 + h] = __byte_perm(first, second, lane % 4 < 2 ? 0x5410 : 0x7632);
+      }
+    }
+    cuda::stmatrix_x4(slab + direct_slab_offset<16>((matrix % 2) * 8 + lane % 8, matrix / 2), packed[0], packed[1], packed[2], packed[3]);
+    __syncwarp();
+    const int column = (col0 + round * kSums) / 2 + lane % 2 * 8;
+    const int row = row0 + lane / 2;
+    const uint4 eight = cuda::load_shared_16b(slab + direct_slab_offset<16>(lane / 2, lane % 2));
+    if (row < group.m && column < p.n / 2) cuda::store_global_16b(static_cast<std::uint16_t*>(group.y_data) + row * group.y_stride + column, eight);
     __syncwarp();
   }
 }

@@ -42,7 +42,7 @@ inline constexpr int kBarrierTurn = 3;      // ping-pong: 3, 4: it is the turn o
 // 168 × 384 registers at launch = 40 × 128 + 232 × 256.
 inline constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 
-template <int kTileM_, int kTileN_, int kStages_, int kClusterM_, int kClusterN_, bool kPingPong_>
+template <int kTileM_, int kTileN_, int kStages_, int kClusterM_, int kClusterN_, bool kPingPong_, bool kPairs_ = false>
 struct Shape {
   static constexpr int kTileM = kTileM_, kTileN = kTileN_, kStages = kStages_, kClusterM = kClusterM_, kClusterN = kClusterN_;
   static constexpr bool kPingPong = kPingPong_;
@@ -51,8 +51,11 @@ struct Shape {
   static_assert(kSharers <= 4, "one warp of a consumer speaks to one CTA");
   static constexpr int kConsumerRows = kPingPong ? kTileM : kTileM / kConsumers;
   static constexpr int kBlocksM = kConsumerRows / 64;  // m64 blocks of one consumer
-  // More accumulators than 128 per thread leave no registers for the other epilogues: such a shape takes plain bf16 without bias alone.
+  // More accumulators than 128 per thread leave no registers for the other epilogues, nor for two: such a shape takes plain bf16 without bias alone,
+  // its twin with kPairs silu_mul alone.
   static constexpr bool kHotOnly = kBlocksM * kTileN / 2 > 128;
+  static constexpr bool kPairs = kPairs_;
+  using Pairs = Shape<kTileM_, kTileN_, kStages_, kClusterM_, kClusterN_, kPingPong_, true>;
   static constexpr int kXBoxRows = kTileM / kClusterN;  // one load each
   static constexpr int kWBoxes = 2;                     // loads of w per CTA and k block; a half tile (along N) needs one
   static constexpr int kWBoxRows = kTileN / kWBoxes / kClusterM;
@@ -250,7 +253,9 @@ struct Consumer {
 #pragma unroll
     for (int i = 0; i < S::kBlocksM; ++i) {
       if (row0 + i * 64 >= group.m) continue;
-      if (!S::kHotOnly && group.bias != nullptr) {
+      if (S::kHotOnly ? S::kPairs : p.finish == Finish::silu_mul) {
+        store_direct_pairs<kN>(acc[i], p, group, row0 + i * 64, col0, w_scale, slab);
+      } else if (!S::kHotOnly && group.bias != nullptr) {
         store_direct<kN, true>(acc[i], p, group, row0 + i * 64, col0, w_scale, slab);
       } else {
         store_direct<kN, false>(acc[i], p, group, row0 + i * 64, col0, w_scale, slab);

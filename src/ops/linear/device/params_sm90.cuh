@@ -33,7 +33,7 @@ struct Params {
   int k_blocks;
   Out out;
   Finish finish;
-  bool direct;           // plain bf16, rows made of aligned 16-byte groups
+  bool direct;           // plain bf16, or silu_mul without bias, rows made of aligned 16-byte groups
   bool vector_y;         // two neighbouring outputs can be stored at once
   bool vector_residual;  // two neighbouring residuals can be loaded at once
   bool keep_x;           // ask the L2 to keep x longest

@@ -1,4 +1,4 @@
-// Norm per head and rotation of its halves against each other, a warp a head; every value is read once and written once.
+// Norm per head and rotation of its halves against each other, a warp some heads; every value is read once and written once.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@ namespace octavo::device {
 
 inline constexpr int kRopeWarps = 8;
 inline constexpr int kRopeThreads = kRopeWarps * 32;
+inline constexpr int kRopeHeads = 6, kRopeBatch = 3;
 
 // Neighbouring values as one word of memory: 1, 2 or 4 of them.
 template <cuda::RowType Type, int kCount>
@@ -68,34 +69,52 @@ __device__ __forceinline__ float warp_sum(float value) {
   return value;
 }
 
-// head_dim = 64 · kRun: a lane holds kRun neighbours of the lower half and their partners in the upper.
+// head_dim = 64 · kRun: a lane holds kRun neighbours of the lower half and their partners in the upper. A warp takes kRopeHeads heads of a row, whose
+// angles and weights it reads once (they are four times a head's bytes), kRopeBatch heads in flight at a time.
 template <cuda::RowType Type, int kRun>
 __global__ void __launch_bounds__(kRopeThreads) head_norm_rope_kernel(const HeadNormRopeLaunch launch) {
   constexpr int kHalf = 32 * kRun;
-  const int lane = int(threadIdx.x) % 32;
+  const int lane = int(threadIdx.x) % 32, first = lane * kRun;
+  const int pieces = (launch.heads + kRopeHeads - 1) / kRopeHeads;
   const std::int64_t index = std::int64_t(blockIdx.x) * kRopeWarps + threadIdx.x / 32;
-  if (index >= launch.rows * launch.heads) return;
-  const std::int64_t row = index / launch.heads;
-  const int head = int(index % launch.heads), first = lane * kRun;
-  const std::int64_t at = row * launch.x.stride + std::int64_t(head) * (2 * kHalf) + first;
-  float low[kRun], high[kRun];
-  load_run<Type, kRun>(launch.x.data, at, low);
-  load_run<Type, kRun>(launch.x.data, at + kHalf, high);
-  float squares = 0;
-#pragma unroll
-  for (int i = 0; i < kRun; ++i) squares += low[i] * low[i] + high[i] * high[i];
-  const float inverse = 1.0f / __fsqrt_rn(warp_sum(squares) / float(2 * kHalf) + launch.eps);
+  if (index >= launch.rows * pieces) return;
+  const std::int64_t row = index / pieces;
+  const int first_head = int(index % pieces) * kRopeHeads;
+  const int end_head = first_head + kRopeHeads < launch.heads ? first_head + kRopeHeads : launch.heads;
+  float c[kRun], s[kRun], weight_low[kRun], weight_high[kRun];
+  load_run<cuda::RowType::f32, kRun>(launch.cos, row * launch.table_stride + first, c);
+  load_run<cuda::RowType::f32, kRun>(launch.sin, row * launch.table_stride + first, s);
 #pragma unroll
   for (int i = 0; i < kRun; ++i) {
-    low[i] = (low[i] * inverse) * cuda::load_one(launch.weight, launch.weight_type, first + i);
-    high[i] = (high[i] * inverse) * cuda::load_one(launch.weight, launch.weight_type, kHalf + first + i);
-    const float c = launch.cos[row * launch.table_stride + first + i], s = launch.sin[row * launch.table_stride + first + i];
-    const float turned = low[i] * c - high[i] * s;
-    high[i] = high[i] * c + low[i] * s;
-    low[i] = turned;
+    weight_low[i] = cuda::load_one(launch.weight, launch.weight_type, first + i);
+    weight_high[i] = cuda::load_one(launch.weight, launch.weight_type, kHalf + first + i);
   }
-  store_run<Type, kRun>(launch.x.data, at, low);
-  store_run<Type, kRun>(launch.x.data, at + kHalf, high);
+  for (int head = first_head; head < end_head; head += kRopeBatch) {
+    const std::int64_t at = row * launch.x.stride + std::int64_t(head) * (2 * kHalf) + first;
+    float low[kRopeBatch][kRun], high[kRopeBatch][kRun];
+#pragma unroll
+    for (int b = 0; b < kRopeBatch; ++b) {
+      if (head + b >= end_head) break;
+      load_run<Type, kRun>(launch.x.data, at + b * 2 * kHalf, low[b]);
+      load_run<Type, kRun>(launch.x.data, at + b * 2 * kHalf + kHalf, high[b]);
+    }
+#pragma unroll
+    for (int b = 0; b < kRopeBatch; ++b) {
+      if (head + b >= end_head) break;
+      float squares = 0;
+#pragma unroll
+      for (int i = 0; i < kRun; ++i) squares += low[b][i] * low[b][i] + high[b][i] * high[b][i];
+      const float inverse = 1.0f / __fsqrt_rn(warp_sum(squares) / float(2 * kHalf) + launch.eps);
+#pragma unroll
+      for (int i = 0; i < kRun; ++i) {
+        const float l = (low[b][i] * inverse) * weight_low[i], h = (high[b][i] * inverse) * weight_high[i];
+        low[b][i] = l * c[i] - h * s[i];
+        high[b][i] = h * c[i] + l * s[i];
+      }
+      store_run<Type, kRun>(launch.x.data, at + b * 2 * kHalf, low[b]);
+      store_run<Type, kRun>(launch.x.data, at + b * 2 * kHalf + kHalf, high[b]);
+    }
+  }
 }
 
 // Any head_dim and alignment: values are read twice.
