@@ -1,6 +1,8 @@
 // Whole networks and the whole way from prompt to picture on the GPU, against the CPU and against the reference implementation.
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -13,6 +15,7 @@
 #include "models/qwen3_vl/text_encoder.h"
 #include "nn/placement.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/pixels.h"
 
 namespace octavo {
 namespace {
@@ -42,8 +45,8 @@ class ModelCuda : public GpuTest {
     std::vector<Tensor> moved;
     const TensorView latents = nn::place(ctx, noise, moved, "latents");
     std::vector<Tensor> result;
+    const Tensor velocity(DType::f32, noise.shape(), ctx.device, "velocity");  // one address: a GPU runs, records and replays a pass
     for (int step = 0; step < int(kTimes.size()); ++step) {
-      const Tensor velocity(DType::f32, noise.shape(), ctx.device, "velocity");
       dit.forward(ctx, *session, step, latents, velocity);
       result.push_back(nn::to_cpu(ctx, velocity, "velocity"));
     }
@@ -154,6 +157,50 @@ TEST_F(ModelCuda, demo_pictures) {
       EXPECT_GE(psnr, least_db) << prompt;
       EXPECT_EQ(pipeline.run(pipeline.plan(request), observer, {}).front().rgb, image.rgb) << prompt;
     }
+  }
+}
+
+// C7 and C8: fifty requests of three sizes in one process. The memory in use is flat once every size was there, and a request gives its bytes again, alone or
+// in a batch.
+TEST_F(ModelCuda, fifty_pictures_of_alternating_sizes) {
+  Observer observer;
+  Pipeline pipeline({.model = golden::demo_model(), .precision = precision::w8a8, .device = gpu().device, .threads = 2});
+  constexpr std::array<std::pair<int, int>, 3> kSizes{{{256, 256}, {320, 192}, {192, 320}}};
+  const auto draw = [&](std::size_t size, int batch) {
+    const Request request{.prompt = "a green heart in the center on a pink background",
+                          .width = kSizes[size].first,
+                          .height = kSizes[size].second,
+                          .steps = 3,
+                          .seed = 7,
+                          .batch = batch};
+    return pipeline.run(pipeline.plan(request), observer, {});
+  };
+  const auto used_bytes = [] {
+    std::size_t free_now = 0, total = 0;
+    EXPECT_EQ(cudaMemGetInfo(&free_now, &total), cudaSuccess);
+    return total - free_now;
+  };
+  std::array<std::vector<std::uint8_t>, kSizes.size()> first;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < 50; ++i) {
+    const std::size_t size = i % kSizes.size();
+    const Image image = draw(size, 1).front();
+    if (i < kSizes.size()) first[size] = image.rgb;
+    EXPECT_EQ(image.rgb, first[size]) << "picture " << i;
+    if (i == 2 * kSizes.size()) used = used_bytes();
+  }
+  EXPECT_EQ(used_bytes(), used);
+  const std::vector<Image> batch = draw(1, 3);
+  EXPECT_EQ(batch[0].rgb, first[1]);
+  EXPECT_NE(batch[1].rgb, first[1]);
+}
+
+// For compute-sanitizer: a pass as it comes, one recorded and one replayed.
+TEST_F(ModelCuda, sanitize_a_small_denoiser) {
+  for (const std::string& name : golden::reference_names()) {
+    const Reference reference(name);
+    ExecContext ctx = with_pool();
+    for (const Tensor& velocity : velocities(ctx, reference, true, precision::on_gpu(precision::w8a8))) EXPECT_TRUE(all_finite(velocity)) << name;
   }
 }
 
