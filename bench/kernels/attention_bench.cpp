@@ -1,7 +1,8 @@
 // Attention on a GPU beside its limit: 18 heads x 256 (the denoiser), 32 of 8 heads x 128 causal (the text encoder), one head x 512 (the autoencoder).
 //   attention_bench [--rounds 20] > attention.jsonl
 // One JSON line a shape and body: milliseconds (median, 10th and 90th percentile of single calls between CUDA events, inputs larger than L2 in turn),
-// TFLOP/s by 4 · Lq · Lk · D · heads (half of it when causal). Random data. The peer is bench/peers/attention_torch.py, run next to this one.
+// TFLOP/s by 4 · Lq · Lk · D · heads (half of it when causal). Random data. First the ceiling of mma.sync. The peer is bench/peers/attention_torch.py, run next
+// to this one.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "bench/kernels/mma_float_peak.h"
 #include "device/cuda_check.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_launch.h"
@@ -100,6 +102,7 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--rounds") == 0) rounds = std::max(1, std::atoi(argv[i + 1]));
   }
   try {
+    fmt::print("{{\"body\": \"mma.sync ceiling (registers only)\", \"tflops\": {:.1f}}}\n", octavo::bench::mma_float_peak_tflops(rounds));
     for (const std::int64_t rows : {2304, 4096, 4352, 6144, 16384}) {
       const octavo::Case denoiser{.rows = rows, .heads = 18, .kv_heads = 18, .head_dim = 256};
       octavo::measure(denoiser, false, rounds);
