@@ -15,10 +15,11 @@ setup:
 build: setup
 	@set -e; for preset in $$(sh scripts/presets.sh); do bash scripts/build.sh $$preset; done
 
-# Pictures are drawn on the CPU so far: a machine with nvcc need not build the kernels for them.
+# On the GPU if there is one and nvcc, with kernels for that GPU alone; else on the CPU.
 demo: setup
-	@bash scripts/build.sh cpu
-	@bash scripts/demo.sh
+	@set -e; archs=$$(sh scripts/own_gpus.sh); preset=cpu; \
+	if [ -n "$$archs" ]; then preset=gpu; export OCTAVO_CUDA_ARCHS="$$archs"; fi; \
+	bash scripts/build.sh $$preset; bash scripts/demo.sh build/$$preset/bin/octavo
 
 test: build
 	@bash scripts/test.sh

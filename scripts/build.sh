@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Configures and builds one preset:  scripts/build.sh cpu|cuda|asan|fuzz|tidy [target ...]
+# Configures and builds one preset:  scripts/build.sh cpu|cuda|gpu|asan|fuzz|tidy [target ...]
+# gpu: for the architectures in OCTAVO_CUDA_ARCHS alone, as scripts/own_gpus.sh prints them
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
@@ -11,7 +12,7 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 werror=OFF
 case $preset in cpu | cuda) werror=${CI:+ON} ;; esac
 if ! cmake --preset "$preset" -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache \
-     "-DOCTAVO_WERROR=${werror:-OFF}" >"build/$preset/configure.log" 2>&1; then
+     "-DOCTAVO_WERROR=${werror:-OFF}" ${OCTAVO_CUDA_ARCHS:+"-DOCTAVO_CUDA_ARCHS=$OCTAVO_CUDA_ARCHS"} >"build/$preset/configure.log" 2>&1; then
   cat "build/$preset/configure.log" >&2
   exit 1
 fi

@@ -55,9 +55,11 @@ std::vector<std::string> precisions() {
   return names;
 }
 
-// int8 MMA exists from sm_75 on; that is what the kernels of this build need.
+// int8 MMA exists from sm_75 on; the tensor-core bodies of floats and attention need sm_80.
 std::string gpu_use(const DeviceCaps& gpu) {
-  return gpu.sm >= 75 ? "w8a8 kernels (bench); pictures are drawn on the CPU in this version" : "none: needs compute capability 7.5";
+  if (gpu.sm < 75) return "none: needs compute capability 7.5";
+  return gpu.sm >= 80 ? "f32, bf16, w8a8, fp8, nf4 (auto: w8a8 if stored in int8, else bf16)"
+                      : "f32, bf16, w8a8, fp8, nf4; int8 products on tensor cores, floats and attention without (slow)";
 }
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
