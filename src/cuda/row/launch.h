@@ -1,9 +1,10 @@
 // Host side of the row kernels: from run-time types to template arguments, and the launch itself.
 #pragma once
 
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -74,6 +75,40 @@ inline cudaError_t resident_ctas(const void* kernel, int device_index, int threa
   }
   ctas = resident;
   return cudaSuccess;
+}
+
+// The attribute that lets a kernel begin while its predecessor ends; `allowed` 0 where the GPU cannot. For kernels that call wait_for_predecessor().
+inline cudaLaunchAttribute overlap_attribute(int device_index) {
+  constexpr int kMaxDevices = 64;
+  static std::atomic<int> known[kMaxDevices];  // 0: not asked yet, 1: no, 2: yes
+  int state = device_index < kMaxDevices ? known[device_index].load(std::memory_order_relaxed) : 0;
+  if (state == 0) {
+    int major = 0;
+    state = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_index) == cudaSuccess && major >= 9 ? 2 : 1;
+    if (device_index < kMaxDevices) known[device_index].store(state, std::memory_order_relaxed);
+  }
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = state == 2 ? 1 : 0;
+  return attribute;
+}
+
+// Enqueues kernel(arguments), which calls wait_for_predecessor(), and returns the status of the launch alone.
+template <class Arguments>
+cudaError_t launch_overlapping(void (*kernel)(Arguments), dim3 grid, int threads, int shared_bytes, void* stream, const Arguments& arguments) {
+  int device_index = 0;
+  cudaError_t status = cudaGetDevice(&device_index);
+  if (status == cudaSuccess) status = allow_shared(reinterpret_cast<const void*>(kernel), device_index, shared_bytes);
+  if (status != cudaSuccess) return status;
+  cudaLaunchAttribute attribute = overlap_attribute(device_index);
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = dim3(unsigned(threads));
+  config.dynamicSmemBytes = std::size_t(shared_bytes);
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = &attribute;
+  config.numAttrs = attribute.val.programmaticStreamSerializationAllowed != 0 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, arguments);
 }
 
 // Enqueues kernel(arguments) and returns the status of the launch alone.

@@ -64,12 +64,8 @@ void launch_attention_sm90(const AttentionLaunch& launch, void* stream) {
   p.to_log2 = launch.softmax_scale * 1.4426950408889634f;
 
   auto* kernel = launch.q.type == cuda::RowType::bf16 ? &attention_sm90_kernel<cuda::RowType::bf16> : &attention_sm90_kernel<cuda::RowType::f16>;
-  int device_index = 0;
-  cuda_check(cudaGetDevice(&device_index), "attention: current device");
-  cuda_check(cuda::allow_shared(reinterpret_cast<const void*>(kernel), device_index, kSharedBytes), "attention: shared memory");
   const dim3 grid(unsigned((launch.queries + kQueries - 1) / kQueries), unsigned(launch.heads));
-  kernel<<<grid, kThreads, kSharedBytes, static_cast<cudaStream_t>(stream)>>>(p);
-  cuda_check(cudaGetLastError(), "attention (sm_90)");
+  cuda_check(cuda::launch_overlapping(kernel, grid, kThreads, kSharedBytes, stream, p), "attention (sm_90)");
 }
 
 }  // namespace octavo

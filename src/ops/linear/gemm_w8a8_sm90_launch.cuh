@@ -7,6 +7,7 @@
 #include <atomic>
 #include <string>
 
+#include "cuda/row/launch.h"
 #include "octavo/error.h"
 #include "ops/linear/device/gemm_w8a8_sm90.cuh"
 #include "ops/linear/gemm_launch.h"
@@ -73,15 +74,16 @@ inline CUtensorMap tensor_map(const void* data, std::int64_t rows, std::int64_t 
 }
 
 template <class S>
-cudaLaunchConfig_t launch_config(int clusters, cudaLaunchAttribute& attribute) {
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(S::kCluster), 1, 1};
+cudaLaunchConfig_t launch_config(int clusters, cudaLaunchAttribute (&attributes)[2]) {
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {static_cast<unsigned>(S::kCluster), 1, 1};
+  attributes[1] = cuda::overlap_attribute(0);  // every sm_90 can
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(clusters * S::kCluster));
   config.blockDim = dim3(kThreads);
   config.dynamicSmemBytes = S::kSharedBytes;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = 2;
   return config;
 }
 
@@ -98,8 +100,9 @@ int max_clusters() {
              "linear w8a8 sm90: raise the shared memory limit");
   int multiprocessors = 0;
   cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "linear w8a8 sm90: multiprocessor count");
-  cudaLaunchAttribute attribute{};
-  const cudaLaunchConfig_t config = launch_config<S>(multiprocessors / S::kCluster, attribute);
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config = launch_config<S>(multiprocessors / S::kCluster, attributes);
+  config.numAttrs = 1;
   cuda_check(cudaOccupancyMaxActiveClusters(&clusters, gemm_w8a8_sm90<S>, &config), "linear w8a8 sm90: cluster occupancy");
   if (clusters < 1)
     throw DeviceError("linear w8a8 sm90: no cluster of " + std::to_string(S::kCluster) + " CTAs fits this device now; another kernel must be chosen");
@@ -162,8 +165,8 @@ void launch(const GemmProblem& problem, int raster_group, const Options& options
   p.order = make_tile_order(m_tiles[0], m_tiles[1], n_tiles, raster_group / S::kClusterM, clusters_on_gpu, options.halve_last_wave);
   const int clusters = p.order.items < clusters_on_gpu ? p.order.items : clusters_on_gpu;
 
-  cudaLaunchAttribute attribute{};
-  cudaLaunchConfig_t config = launch_config<S>(clusters, attribute);
+  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchConfig_t config = launch_config<S>(clusters, attributes);
   config.stream = stream;
   cuda_check(cudaLaunchKernelEx(&config, gemm_w8a8_sm90<S>, p), "linear w8a8 sm90: launch");
 }

@@ -18,7 +18,7 @@ void launch_head_norm_rope(const HeadNormRopeLaunch& launch, void* stream) {
     auto* kernel = &device::head_norm_rope_kernel<type(), 1>;
     if (launch.head_dim == 128) kernel = &device::head_norm_rope_kernel<type(), 2>;
     if (launch.head_dim == 256) kernel = &device::head_norm_rope_kernel<type(), 4>;
-    cuda_check(cuda::launch_rows(kernel, ctas, device::kRopeThreads, 0, stream, launch), "head_norm_rope");
+    cuda_check(cuda::launch_overlapping(kernel, dim3(unsigned(ctas)), device::kRopeThreads, 0, stream, launch), "head_norm_rope");
   });
 }
 

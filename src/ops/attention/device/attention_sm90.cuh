@@ -10,6 +10,7 @@
 #include "cuda/cluster_sm90.cuh"
 #include "cuda/convert.cuh"
 #include "cuda/mbarrier_sm90.cuh"
+#include "cuda/overlap.cuh"
 #include "cuda/row/reduce.cuh"
 #include "cuda/shared.cuh"
 #include "cuda/tma_sm90.cuh"
@@ -260,6 +261,8 @@ __global__ void __launch_bounds__(kThreads, 1) attention_sm90_kernel(const __gri
     cuda::fence_mbarrier_init();
   }
   __syncthreads();
+  cuda::wait_for_predecessor();
+  cuda::let_successor_begin();
   if (threadIdx.x < kWarpgroup) {
     cuda::setmaxnreg_dec<kProducerRegisters>();
     if (threadIdx.x == 0) produce(p, smem, first_query, head);

@@ -24,6 +24,7 @@
 
 #include "cuda/cluster_sm90.cuh"
 #include "cuda/mbarrier_sm90.cuh"
+#include "cuda/overlap.cuh"
 #include "cuda/shared.cuh"
 #include "cuda/tma_sm90.cuh"
 #include "cuda/wgmma_sm90.cuh"
@@ -309,6 +310,8 @@ __global__ void __launch_bounds__(kThreads, 1) gemm_w8a8_sm90(const __grid_const
     cuda::fence_mbarrier_init();
   }
   cuda::cluster_sync();  // no load may reach a peer whose barriers do not exist yet
+  cuda::wait_for_predecessor();
+  cuda::let_successor_begin();
 
   if (role == 0) {
     cuda::setmaxnreg_dec<kProducerRegisters>();

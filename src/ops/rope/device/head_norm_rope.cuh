@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "cuda/overlap.cuh"
 #include "cuda/row/reduce.cuh"
 #include "cuda/row/values.cuh"
 #include "ops/rope/rope_launch.h"
@@ -76,6 +77,8 @@ __global__ void __launch_bounds__(kRopeThreads) head_norm_rope_kernel(const Head
   constexpr int kHalf = 32 * kRun;
   const int lane = int(threadIdx.x) % 32, first = lane * kRun;
   const int pieces = (launch.heads + kRopeHeads - 1) / kRopeHeads;
+  cuda::wait_for_predecessor();
+  cuda::let_successor_begin();
   const std::int64_t index = std::int64_t(blockIdx.x) * kRopeWarps + threadIdx.x / 32;
   if (index >= launch.rows * pieces) return;
   const std::int64_t row = index / pieces;
