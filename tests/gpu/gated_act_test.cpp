@@ -58,6 +58,16 @@ TEST_F(GatedActCuda, rotated_codes) {
   expect_silu_mul(DType::f32, 9, 12288, 256);
 }
 
+TEST_F(GatedActCuda, every_small_number_of_rows_and_last_segment) {
+  for (const std::int64_t rows : {1, 2, 3, 4, 5, 131, 133, 397, 529, 1057}) {
+    for (const int group : {-1, 0, 256}) expect_silu_mul(DType::bf16, rows, 4608, group);
+    expect_silu_mul(DType::bf16, rows, 1040, 16);
+  }
+  for (const std::int64_t rows : {1, 265, 529}) expect_silu_mul(DType::bf16, rows, 12288, 256);
+  for (std::int64_t columns = 16; columns <= 1040; columns += 16) expect_silu_mul(DType::bf16, 7, columns, 0);
+  for (const std::int64_t columns : {2048, 2064, 2576, 3088, 6160, 12272, 18432}) expect_silu_mul(DType::bf16, 7, columns, 16);
+}
+
 TEST_F(GatedActCuda, large_and_small_gates) {
   // exp overflows on one side and vanishes on the other; NaN must not be hidden.
   const std::vector<float> gates = {-1e30f,

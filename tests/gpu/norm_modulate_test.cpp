@@ -172,6 +172,85 @@ TEST_F(NormCuda, gated_residual_of_every_output) {
   expect_gated(DType::bf16, DType::bf16, 2003, 512, 256, true);
 }
 
+// Teams that run out of rows before others, rings longer than what is left, more rows than teams: every count up to a few, and around what the GPU holds.
+TEST_F(NormCuda, every_small_number_of_rows) {
+  for (const std::int64_t rows : {1, 2, 3, 4, 5, 17, 131, 133, 265, 529, 1057}) {
+    for (const int group : {-1, 0, 256}) {
+      expect_norm({.rows = rows, .columns = 4608, .group = group});
+      expect_gated(DType::bf16, DType::bf16, rows, 4608, group, true);
+    }
+    expect_norm({.rows = rows, .columns = 256, .group = 0});
+    expect_norm({.rows = rows, .columns = 1040, .group = 16});
+    expect_gated(DType::bf16, DType::bf16, rows, 1040, 4, true);
+  }
+  for (const std::int64_t rows : {1, 3, 265, 529}) {
+    for (const int group : {0, 256}) {
+      expect_norm({.rows = rows, .columns = 12288, .group = group});
+      expect_gated(DType::bf16, DType::bf16, rows, 12288, group, true);
+      expect_norm({.rows = rows, .columns = 12288, .center = true, .group = group});
+    }
+  }
+}
+
+TEST_F(NormCuda, last_segments_of_every_length) {
+  for (std::int64_t columns = 16; columns <= 1040; columns += 16) {
+    expect_norm({.rows = 7, .columns = columns, .group = 0});
+    expect_norm({.rows = 7, .columns = columns, .center = true, .group = -1});
+    if (columns % 64 == 0) expect_norm({.rows = 7, .columns = columns, .center = true, .group = 64});
+  }
+  for (const std::int64_t columns : {2048, 2064, 2576, 3088, 6160, 12272, 18432}) {  // three segments a warp, the last ones short or missing
+    expect_norm({.rows = 7, .columns = columns, .group = 16});
+    expect_gated(DType::bf16, DType::bf16, 7, columns, 16, true);
+  }
+}
+
+// Rows whose squares vanish or overflow in float32, and whose normalised values do not: the scale must not take the wrong way round.
+TEST_F(NormCuda, magnitudes_at_both_ends) {
+  constexpr std::int64_t kColumns = 512;
+  const Tensor weight = vector(DType::f32, kColumns, 1.0f, 0.3f);
+  const Tensor gpu_weight = to_gpu(weight);
+  const std::vector<float> magnitudes{1e-36f, 1e-34f, 1e-30f, 1e-20f, 1e-3f, 1e10f, 1e17f, 1e30f};
+  const auto rows = std::int64_t(magnitudes.size());
+  std::normal_distribution<float> gauss;
+  std::vector<float> values(std::size_t(rows * kColumns));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = magnitudes[i / kColumns] * gauss(random());
+  Tensor x(DType::f32, {rows, kColumns});
+  store_from_float(values.data(), rows * kColumns, DType::f32, x.view().data);
+  const Tensor gpu_x = to_gpu(x);
+  ExecContext ctx = gpu_context();
+  for (const int group : {0, 16}) {
+    const Codes expected(rows, kColumns, group, Device{});
+    const Codes codes(rows, kColumns, group, gpu().device);
+    rms_norm_cpu(x, {weight, 1e-6f, std::nullopt}, expected.view());
+    rms_norm(ctx, gpu_x, {gpu_weight, 1e-6f, std::nullopt}, codes.view());
+    // Below 2^-126 the CPU's values are rounded to fewer bits, in units of 2^-149: none of these rows goes there after its factor of 1000.
+    expect_close_codes(to_cpu(codes.q), to_cpu(codes.scale), expected, fmt::format("group {}", group), norm_slack(x));
+  }
+}
+
+TEST_F(NormCuda, strided_rows_and_odd_views) {
+  constexpr std::int64_t kColumns = 528;
+  const Tensor weight = vector(DType::bf16, kColumns + 1, 1.0f, 0.3f);
+  const Tensor gpu_weight = to_gpu(weight);
+  ExecContext ctx = gpu_context();
+  for (const std::int64_t offset : {0, 1, 8, 16}) {  // 16-byte rows, odd ones, and a parameter vector off its 8 bytes
+    for (const std::int64_t shift : {0, 1}) {
+      const Tensor wide = random_rows(random(), DType::bf16, 9, kColumns + offset, true);
+      const Tensor gpu_wide = to_gpu(wide);
+      const auto cut = [&](const Tensor& tensor) {
+        const TensorView view = tensor;
+        return TensorView(static_cast<std::byte*>(view.data) + 2 * shift, DType::bf16, {kColumns}, view.device);
+      };
+      const Codes expected(9, kColumns, 16, Device{});
+      const Codes codes(9, kColumns, 16, gpu().device);
+      const TensorView x = wide.view().column_range(offset, kColumns);
+      rms_norm_cpu(x, {cut(weight), 1e-6f, std::nullopt}, expected.view());
+      rms_norm(ctx, gpu_wide.view().column_range(offset, kColumns), {cut(gpu_weight), 1e-6f, std::nullopt}, codes.view());
+      expect_close_codes(to_cpu(codes.q), to_cpu(codes.scale), expected, fmt::format("offset {}, shift {}", offset, shift), norm_slack(x));
+    }
+  }
+}
+
 TEST_F(NormCuda, a_row_does_not_depend_on_its_neighbours) {
   constexpr std::int64_t kRows = 1500;
   constexpr std::int64_t kColumns = 4608;

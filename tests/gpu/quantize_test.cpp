@@ -64,6 +64,25 @@ TEST_F(QuantizeCuda, rotation_groups_give_the_bits_of_the_definition) {
   }
 }
 
+TEST_F(QuantizeCuda, every_small_number_of_rows) {
+  for (const std::int64_t rows : {1, 2, 3, 4, 5, 31, 132, 133, 397, 529, 1057}) {
+    for (const int group : {0, 256}) {
+      expect_equal(DType::bf16, rows, 4608, group, 0);
+      expect_equal(DType::bf16, rows, 256, group, 0);
+    }
+    expect_equal(DType::f32, rows, 1040, 16, 0);
+  }
+  for (const std::int64_t rows : {1, 265, 397, 793}) expect_equal(DType::bf16, rows, 12288, 256, 0);
+}
+
+TEST_F(QuantizeCuda, last_segments_of_every_length) {
+  for (std::int64_t columns = 16; columns <= 1040; columns += 16) {
+    expect_equal(DType::bf16, 7, columns, 0, 0);
+    expect_equal(DType::f32, 7, columns, 16, 0);
+  }
+  for (const std::int64_t columns : {2048, 2064, 2576, 3088, 6160, 12272, 18432}) expect_equal(DType::bf16, 7, columns, 16, 0);
+}
+
 TEST_F(QuantizeCuda, many_rows_and_none) {
   expect_equal(DType::bf16, 5000, 256, 0, 0);
   expect_equal(DType::bf16, 5000, 256, 256, 0);

@@ -51,7 +51,7 @@ __device__ void store_row_general(const Value& value, const RowsOut& out, std::i
   if (threadIdx.x == 0) out.scale[row] = scale_of(largest, inverse);
   std::int8_t* codes = static_cast<std::int8_t*>(out.data) + row * out.stride;
   for_each_value(value, columns, out.rotation_group, words,
-                 [&](int k, float v) { codes[k] = std::int8_t(inverse == 0.0f ? 0u : code_bits(v, inverse) & 0xffu); });
+                 [&](int k, float v) { codes[k] = std::int8_t(inverse == 0.0f ? 0u : code_bits<Rounding::twice>(v, inverse) & 0xffu); });
 }
 
 }  // namespace octavo::cuda

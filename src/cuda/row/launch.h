@@ -12,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "cuda/row/row.h"
+#include "cuda/row/walk.h"
 
 namespace octavo::cuda {
 
@@ -37,7 +37,7 @@ void with_type(RowType type, const F& f) {
 template <class F>
 void with_segments(int segments_per_warp, const F& f) {
   if (segments_per_warp == 1) return f(CountTag<1>{});
-  f(CountTag<2>{});
+  f(CountTag<3>{});
 }
 
 // What every launch gets without asking. The driver's 48 KiB include a kernel's static shared memory (here at most a few hundred bytes), so a dynamic
@@ -113,14 +113,30 @@ cudaError_t launch_overlapping(void (*kernel)(Arguments), dim3 grid, int threads
 
 // Enqueues kernel(arguments) and returns the status of the launch alone.
 template <class Arguments>
-cudaError_t launch_rows(void (*kernel)(Arguments), std::int64_t ctas, int threads, int shared_bytes, void* stream, Arguments arguments) {
+cudaError_t launch_rows(void (*kernel)(Arguments), std::int64_t ctas, dim3 threads, int shared_bytes, void* stream, Arguments arguments) {
   int device_index = 0;
   cudaError_t status = cudaGetDevice(&device_index);
   if (status == cudaSuccess) status = allow_shared(reinterpret_cast<const void*>(kernel), device_index, shared_bytes);
   if (status != cudaSuccess) return status;
   void* pointers[] = {&arguments};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(unsigned(ctas)), dim3(unsigned(threads)), pointers, std::size_t(shared_bytes),
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(unsigned(ctas)), threads, pointers, std::size_t(shared_bytes),
                           static_cast<cudaStream_t>(stream));
+}
+
+inline cudaError_t shared_limits(int device_index, SharedLimits& limits) {
+  const cudaError_t status = cudaDeviceGetAttribute(&limits.per_cta, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_index);
+  return status == cudaSuccess ? cudaDeviceGetAttribute(&limits.per_sm, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device_index) : status;
+}
+
+// Enqueues a kernel that walks over `rows`: as many CTAs as the GPU holds, or fewer if that gives every team a row.
+template <class Arguments>
+cudaError_t launch_walk(void (*kernel)(Arguments), std::int64_t rows, const WalkPlan& plan, int device_index, void* stream, Arguments arguments) {
+  std::int64_t resident = 0;
+  const int threads = plan.warps * kWarpLanes;
+  const cudaError_t status = resident_ctas(reinterpret_cast<const void*>(kernel), device_index, threads * plan.teams, plan.shared_bytes, resident);
+  if (status != cudaSuccess) return status;
+  arguments.depth = plan.depth;
+  return launch_rows(kernel, std::min(resident, rows), dim3(unsigned(threads), unsigned(plan.teams)), plan.shared_bytes, stream, arguments);
 }
 
 }  // namespace octavo::cuda

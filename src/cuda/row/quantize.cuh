@@ -4,6 +4,7 @@
 #include "cuda/row/reduce.cuh"
 #include "cuda/row/rotate.cuh"
 #include "cuda/row/values.cuh"
+#include "cuda/shared.cuh"
 
 namespace octavo::cuda {
 
@@ -36,13 +37,20 @@ __device__ __forceinline__ float scale_of(float absmax, float inverse) {
 
 // 1.5 · 2^23 + n has n in its low byte, rounded half to even as rint does. No clamp: |x · (127/absmax)| exceeds 127 by less than
 // two roundings of it, which rint takes back.
+// Rounding::twice gives the bits of the definition, which rounds the product too. A fused op, whose values differ from the definition's by ulps anyway, rounds
+// once and saves an instruction a value.
+enum class Rounding : std::uint8_t { twice, once };
+
+template <Rounding Steps>
 __device__ __forceinline__ std::uint32_t code_bits(float value, float inv_scale) {
-  return __float_as_uint(__fadd_rn(__fmul_rn(value, inv_scale), 12582912.0f));
+  constexpr float kMagic = 12582912.0f;
+  return __float_as_uint(Steps == Rounding::twice ? __fadd_rn(__fmul_rn(value, inv_scale), kMagic) : __fmaf_rn(value, inv_scale, kMagic));
 }
 
+template <Rounding Steps>
 __device__ __forceinline__ std::uint32_t pack_codes(const float* v, float inv_scale) {
-  const std::uint32_t low = __byte_perm(code_bits(v[0], inv_scale), code_bits(v[1], inv_scale), 0x0040);
-  const std::uint32_t high = __byte_perm(code_bits(v[2], inv_scale), code_bits(v[3], inv_scale), 0x0040);
+  const std::uint32_t low = __byte_perm(code_bits<Steps>(v[0], inv_scale), code_bits<Steps>(v[1], inv_scale), 0x0040);
+  const std::uint32_t high = __byte_perm(code_bits<Steps>(v[2], inv_scale), code_bits<Steps>(v[3], inv_scale), 0x0040);
   return __byte_perm(low, high, 0x5410);
 }
 
@@ -63,7 +71,7 @@ __device__ __forceinline__ void store_floats(const float (&v)[Segments][kLaneVal
 // Rotates the row in registers, all its segments; results are sqrt(group) too large. `words`: kExchangeWords floats of this warp alone.
 template <LaneOrder Order, int Segments>
 __device__ __forceinline__ void rotate_row(float (&v)[Segments][kLaneValues], int group, float* words) {
-  const int lane = int(threadIdx.x) % kWarpLanes;
+  const int lane = int(recomputed(threadIdx.x)) % kWarpLanes;  // the exchange's addresses for this row only: kept from row to row they would spill
 #pragma unroll
   for (int s = 0; s < Segments; ++s) {
     if constexpr (Order == LaneOrder::halves) gather_neighbours(v[s], words, lane);
@@ -71,36 +79,53 @@ __device__ __forceinline__ void rotate_row(float (&v)[Segments][kLaneValues], in
   }
 }
 
-// Bits of the row's largest magnitude; at or above kInfinityBits if there is a NaN or an infinity.
+// Bits of this lane's largest magnitude; at or above kInfinityBits if there is a NaN or an infinity.
 template <int Segments>
-__device__ __forceinline__ std::uint32_t absmax_of(const float (&v)[Segments][kLaneValues], RowReducer& reducer) {
+__device__ __forceinline__ std::uint32_t lane_absmax(const float (&v)[Segments][kLaneValues]) {
   AbsMax absmax;
 #pragma unroll
   for (int s = 0; s < Segments; ++s) {
 #pragma unroll
     for (int i = 0; i < kLaneValues; ++i) absmax.add(v[s][i]);
   }
-  return reducer.max(absmax.bits());
+  return absmax.bits();
 }
 
-// Stores codes and scale of the row `unit` · v, unit a power of two.
-template <RowMode Mode, LaneOrder Order, int Segments>
+// The same of the row.
+template <int Segments>
+__device__ __forceinline__ std::uint32_t absmax_of(const float (&v)[Segments][kLaneValues], RowReducer& reducer) {
+  return reducer.max(lane_absmax(v));
+}
+
+// Stores codes and scale of the row `unit` · v. With Rounding::twice unit is a power of two, and the bits are those of that row.
+template <RowMode Mode, LaneOrder Order, Rounding Steps, int Segments>
 __device__ __forceinline__ void store_codes(float (&v)[Segments][kLaneValues], std::uint32_t absmax_bits, float unit, const RowsOut& out, std::int64_t row,
                                             int columns, float* words) {
-  const int lane = int(threadIdx.x) % kWarpLanes;
-  const int first_segment = int(threadIdx.x) / kWarpLanes * Segments * kSegment;
+  const int thread = int(recomputed(threadIdx.x));
+  const int lane = thread % kWarpLanes;
+  const int first_segment = thread / kWarpLanes * Segments * kSegment;
   const float absmax = __uint_as_float(absmax_bits) * unit;
   const float inverse = inverse_scale(absmax);
   if (threadIdx.x == 0) out.scale[row] = scale_of(absmax, inverse);
   std::int8_t* codes = static_cast<std::int8_t*>(out.data) + row * out.stride;
-  if (inverse == 0.0f) {  // a NaN times 0 would not be code 0
+  float factor = inverse * unit;  // (unit · v) · inverse, rounded once, is v · (unit · inverse)
+  if (inverse == 0.0f) {          // a NaN times 0 would not be code 0
+    factor = 0;
 #pragma unroll
     for (int s = 0; s < Segments; ++s) {
 #pragma unroll
       for (int i = 0; i < kLaneValues; ++i) v[s][i] = 0;
     }
   }
-  const float factor = inverse * unit;  // (unit · v) · inverse, rounded once, is v · (unit · inverse)
+  if (Steps == Rounding::once && __float_as_uint(factor) >= kInfinityBits) {  // a row so small that only unit · v is a normal number
+    constexpr float kLarger = 0x1p64f;
+#pragma unroll
+    for (int s = 0; s < Segments; ++s) {
+#pragma unroll
+      for (int i = 0; i < kLaneValues; ++i) v[s][i] *= kLarger;
+    }
+    factor = inverse / kLarger * unit;
+  }
 #pragma unroll
   for (int s = 0; s < Segments; ++s) {
     const int segment = first_segment + kSegment * s;
@@ -109,27 +134,28 @@ __device__ __forceinline__ void store_codes(float (&v)[Segments][kLaneValues], s
       auto* bytes = reinterpret_cast<std::uint8_t*>(words);
       const int first = (lane & 15) + (256 + 16) * (lane >> 4);
 #pragma unroll
-      for (int r = 0; r < kLaneValues; ++r) bytes[first + 16 * r] = std::uint8_t(code_bits(v[s][r], factor));
+      for (int r = 0; r < kLaneValues; ++r) bytes[first + 16 * r] = std::uint8_t(code_bits<Steps>(v[s][r], factor));
       __syncwarp();
       const int k = segment + kLaneValues * lane;
       if (k < columns) *reinterpret_cast<uint4*>(codes + k) = *reinterpret_cast<const uint4*>(bytes + exchange_byte(kLaneValues * lane));
       __syncwarp();
     } else if constexpr (Order == LaneOrder::adjacent) {
       const int k = segment + kLaneValues * lane;
-      const uint4 packed = make_uint4(pack_codes(v[s], factor), pack_codes(v[s] + 4, factor), pack_codes(v[s] + 8, factor), pack_codes(v[s] + 12, factor));
+      const uint4 packed = make_uint4(pack_codes<Steps>(v[s], factor), pack_codes<Steps>(v[s] + 4, factor), pack_codes<Steps>(v[s] + 8, factor),
+                                      pack_codes<Steps>(v[s] + 12, factor));
       if (k < columns) *reinterpret_cast<uint4*>(codes + k) = packed;
     } else {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int k = segment + chunk_of<Order>(lane, half);
-        const uint2 packed = make_uint2(pack_codes(v[s] + 8 * half, factor), pack_codes(v[s] + 8 * half + 4, factor));
+        const uint2 packed = make_uint2(pack_codes<Steps>(v[s] + 8 * half, factor), pack_codes<Steps>(v[s] + 8 * half + 4, factor));
         if (k < columns) *reinterpret_cast<uint2*>(codes + k) = packed;
       }
     }
   }
 }
 
-// Stores the row; `v` holds zeros beyond the last column. For rotated_codes the caller has divided v by out.rotation_unit.
+// Stores the row of a fused op; `v` holds zeros beyond the last column. For rotated_codes the caller has divided v by out.rotation_unit.
 template <RowMode Mode, LaneOrder Order, int Segments>
 __device__ __forceinline__ void store_row(float (&v)[Segments][kLaneValues], const RowsOut& out, std::int64_t row, int columns, RowReducer& reducer,
                                           float* words) {
@@ -146,7 +172,7 @@ __device__ __forceinline__ void store_row(float (&v)[Segments][kLaneValues], con
     }
   } else {
     if constexpr (Mode == RowMode::rotated_codes) rotate_row<Order>(v, out.rotation_group, words);
-    store_codes<Mode, Order>(v, absmax_of(v, reducer), 1.0f, out, row, columns, words);
+    store_codes<Mode, Order, Rounding::once>(v, absmax_of(v, reducer), 1.0f, out, row, columns, words);
   }
 }
 

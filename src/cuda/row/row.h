@@ -29,34 +29,24 @@ struct RowsOut {
 OCTAVO_HOST_DEVICE int bytes_of(RowType type) { return type == RowType::f32 ? 4 : 2; }
 
 // How a CTA shares a row. A warp owns segments of 512 values, 16 in each lane, all in registers.
+inline constexpr int kWarpLanes = 32;
 inline constexpr int kSegment = 512;
 inline constexpr int kLaneValues = 16;
 inline constexpr int kMaxFastGroup = 256;  // a rotation group within half a segment: it never leaves its warp
 
 struct RowPlan {
-  int segments_per_warp = 0;  // 1 or 2; 0: the row does not fit, or is misaligned: the general kernel reads it several times
+  int segments_per_warp = 0;  // 1 or 3; 0: the row does not fit, or is misaligned: the general kernel reads it several times
   int warps = 0;
 };
 
-// Up to 12 warps, so that several CTAs fit an SM and one's loads hide another's barriers: rows of up to 12288.
-inline constexpr int kMaxRowWarps = 12;
-inline constexpr int kMaxRowThreads = kMaxRowWarps * 32;
+inline constexpr int kMaxRowWarps = 12;  // rows of up to 18432
 
-OCTAVO_HOST_DEVICE constexpr int at_least_one(int count) { return count < 1 ? 1 : count; }
-
-// CTAs of that size that should fit an SM, for __launch_bounds__: sm_75 holds 1024 threads.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-OCTAVO_HOST_DEVICE constexpr int ctas_per_sm(int wanted) { return wanted < 2 ? wanted : 2; }
-#else
-OCTAVO_HOST_DEVICE constexpr int ctas_per_sm(int wanted) { return wanted; }
-#endif
-
+// What a warp does once a row (reductions, quotients, addresses) costs as much as a segment's values, so long rows go three segments a warp:
+// 4608 is 3 warps, 12288 is 8. Short ones keep their warps.
 inline RowPlan plan_row(std::int64_t columns) {
   const std::int64_t segments = (columns + kSegment - 1) / kSegment;
-  if (columns <= 0 || columns % kLaneValues != 0) return {};
-  if (segments <= kMaxRowWarps) return {1, int(segments)};
-  if (segments <= 2 * kMaxRowWarps) return {2, int((segments + 1) / 2)};
-  return {};
+  if (columns <= 0 || columns % kLaneValues != 0 || segments > 3 * kMaxRowWarps) return {};
+  return segments <= 4 ? RowPlan{1, int(segments)} : RowPlan{3, int((segments + 2) / 3)};
 }
 
 inline bool is_aligned_16(const void* data, std::int64_t stride_bytes) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride_bytes % 16 == 0; }

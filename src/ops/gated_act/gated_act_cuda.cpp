@@ -10,7 +10,7 @@ void silu_mul_cuda(ExecContext& ctx, const TensorView& act_gate, const TensorVie
   if (up.shape.elements() == 0) return;
   cuda_check(cudaSetDevice(up.device.index), "silu_mul: select device");
   launch_silu_mul({.act_gate = rows_in(act_gate), .up = rows_in(up), .out = rows_out("silu_mul", out), .rows = up.rows(), .columns = int(up.columns())},
-                  stream_of(ctx));
+                  up.device.index, stream_of(ctx));
 }
 
 void silu_cuda(ExecContext& ctx, const TensorView& x) {

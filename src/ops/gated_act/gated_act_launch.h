@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/row/row.h"
+#include "cuda/row/walk.h"
 
 namespace octavo {
 
@@ -13,6 +13,7 @@ struct SiluMulLaunch {
   cuda::RowsOut out{};
   std::int64_t rows = 0;
   int columns = 0;
+  int depth = 0;  // rows fetched ahead; launch_walk() fills it in
 };
 
 struct SiluLaunch {
@@ -22,7 +23,7 @@ struct SiluLaunch {
 };
 
 // Each enqueues on `stream` (a cudaStream_t) and throws DeviceError if the launch fails.
-void launch_silu_mul(const SiluMulLaunch& launch, void* stream);
+void launch_silu_mul(const SiluMulLaunch& launch, int device_index, void* stream);
 void launch_silu(const SiluLaunch& launch, void* stream);
 
 }  // namespace octavo

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/row/row.h"
+#include "cuda/row/walk.h"
 
 namespace octavo {
 
@@ -12,6 +12,9 @@ struct VectorIn {
   const void* data = nullptr;
   cuda::RowType type = cuda::RowType::f32;
 };
+
+// Four parameters are loaded as 8-byte words.
+inline bool is_aligned(const VectorIn& vector) { return reinterpret_cast<std::uintptr_t>(vector.data) % 8 == 0; }
 
 struct NormLaunch {
   cuda::RowsIn x{};
@@ -22,6 +25,8 @@ struct NormLaunch {
   bool center = false;  // layer_norm: subtract the mean first
   std::int64_t rows = 0;
   int columns = 0;
+  float inverse_columns = 0;
+  int depth = 0;  // rows fetched ahead; launch_walk() fills it in
 };
 
 struct GatedResidualLaunch {
@@ -37,6 +42,8 @@ struct GatedResidualLaunch {
   float next_eps = 0;
   std::int64_t rows = 0;
   int columns = 0;
+  float inverse_columns = 0;
+  int depth = 0;  // as above
 };
 
 struct AddRowsLaunch {

@@ -24,7 +24,8 @@ void rms_norm_cuda(ExecContext& ctx, const TensorView& x, const NormArgs& args, 
                .eps = args.eps,
                .center = false,
                .rows = x.rows(),
-               .columns = int(x.columns())},
+               .columns = int(x.columns()),
+               .inverse_columns = 1.0f / float(x.columns())},
               x.device.index, stream_of(ctx));
 }
 
@@ -39,7 +40,8 @@ void layer_norm_cuda(ExecContext& ctx, const TensorView& x, float eps, const std
                .eps = eps,
                .center = true,
                .rows = x.rows(),
-               .columns = int(x.columns())},
+               .columns = int(x.columns()),
+               .inverse_columns = 1.0f / float(x.columns())},
               x.device.index, stream_of(ctx));
 }
 
@@ -51,6 +53,7 @@ void gated_residual_norm_cuda(ExecContext& ctx, const TensorView& residual, cons
       .residual = rows_in(residual), .y = rows_in(y), .mod_gate = vector_in(mod_gate), .post_weight = vector_in(post.weight), .post_eps = post.eps};
   launch.rows = residual.rows();
   launch.columns = int(residual.columns());
+  launch.inverse_columns = 1.0f / float(launch.columns);
   if (out) {
     launch.has_out = true;
     launch.out = rows_out("gated_residual_norm", *out);

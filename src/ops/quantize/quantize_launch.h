@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/row/row.h"
+#include "cuda/row/walk.h"
 
 namespace octavo {
 
@@ -12,6 +12,7 @@ struct QuantizeLaunch {
   cuda::RowsOut out{};
   std::int64_t rows = 0;
   int columns = 0;
+  int depth = 0;  // rows fetched ahead; launch_walk() fills it in
 };
 
 // Enqueues on `stream` (a cudaStream_t). Throws DeviceError if the launch fails.

@@ -10,6 +10,7 @@
 
 #include "cuda/row/rotation.h"
 #include "cuda/row/row.h"
+#include "cuda/row/walk.h"
 #include "quant/quantize.h"
 
 namespace octavo::cuda {
@@ -110,16 +111,88 @@ TEST(RowRotation, a_warp_gives_the_bits_of_the_definition) {
   }
 }
 
+TEST(RowRing, chunks_stay_in_their_slot_and_meet_no_bank_conflict) {
+  std::set<int> seen;
+  for (int c = 0; c < 128; ++c) {
+    EXPECT_EQ(swizzle_chunk(c) / 8, c / 8);
+    EXPECT_EQ(swizzle_chunk(c + 64), swizzle_chunk(c) + 64) << "a segment on, an instruction on: a constant on";
+    seen.insert(swizzle_chunk(c));
+  }
+  EXPECT_EQ(seen.size(), 128u);
+  const auto read = [](int chunk_of_lane, int lanes_apart, const char* what) {
+    EXPECT_EQ(wavefronts(4, [&](int lane) { return 4 * swizzle_chunk(lanes_apart * lane + chunk_of_lane); }), 1) << what << " " << chunk_of_lane;
+  };
+  read(0, 1, "fetch: neighbouring chunks");
+  for (int i = 0; i < 2; ++i) read(i, 2, "16-bit, 16 adjacent values");
+  for (int half = 0; half < 2; ++half) read(32 * half, 1, "16-bit, halves");
+  for (int i = 0; i < 4; ++i) read(i, 4, "float32, 16 adjacent values");
+  for (const int i : {0, 1, 64, 65}) read(i, 2, "float32, halves");
+}
+
+constexpr SharedLimits kH200{232448, 233472};
+constexpr SharedLimits kRtx3090{101376, 102400};
+constexpr SharedLimits kRtx2080{65536, 65536};
+
+TEST(WalkPlan, rows_at_work_on_an_h200) {
+  constexpr WalkBounds kNorm = kWalkBounds<3, kMaxTeams>;
+  const WalkPlan norm = plan_walk(plan_row(4608), {1, 2, false}, kNorm, kH200);
+  EXPECT_EQ(norm.warps, 3);
+  EXPECT_EQ(norm.teams, 5);
+  EXPECT_EQ(norm.depth, 3);
+  EXPECT_EQ(norm.shared_bytes, 4 * 4608 + 5 * 256 + 5 * 3 * 2 * 4608);
+  EXPECT_EQ(plan_walk(plan_row(4608), {2, 4, true}, kNorm, kH200).teams, 5);
+  EXPECT_EQ(plan_walk(plan_row(12288), {1, 2, true}, kNorm, kH200).teams, 2);
+  const WalkPlan widest = plan_walk(plan_row(12288), {2, 4, true}, kNorm, kH200);
+  EXPECT_EQ(widest.teams, 2);
+  EXPECT_EQ(widest.depth, 1);
+  // One team a CTA: five CTAs of three warps.
+  const WalkPlan silu = plan_walk(plan_row(4608), {0, 4, true}, kWalkBounds<3, 1>, kH200);
+  EXPECT_EQ(silu.teams, 1);
+  EXPECT_LE(5 * (silu.shared_bytes + kReservedShared), kH200.per_sm);
+}
+
+TEST(WalkPlan, never_more_than_there_is) {
+  for (const SharedLimits limits : {kH200, kRtx3090, kRtx2080}) {
+    for (const WalkBounds bounds : {kWalkBounds<1, kMaxTeams>, kWalkBounds<3, kMaxTeams>, kWalkBounds<1, 1>, kWalkBounds<3, 1>}) {
+      for (std::int64_t columns = 16; columns <= 18432; columns += 16) {
+        const RowPlan row = plan_row(columns);
+        for (const int vectors : {0, 1, 2}) {
+          for (const int ring_bytes : {2, 4, 8}) {
+            for (const bool rotated : {false, true}) {
+              const WalkPlan plan = plan_walk(row, {vectors, ring_bytes, rotated}, bounds, limits);
+              if (plan.warps == 0) continue;
+              ASSERT_EQ(plan.warps, row.warps);
+              ASSERT_GE(plan.teams, 1);
+              ASSERT_LE(plan.teams, bounds.most_teams);
+              ASSERT_LE(plan.teams * plan.warps * kWarpLanes, bounds.threads);
+              ASSERT_GE(plan.depth, 1);
+              ASSERT_LE(plan.depth, kMaxDepth);
+              ASSERT_LE(plan.shared_bytes, limits.per_cta);
+              ASSERT_LE(plan.shared_bytes + kReservedShared, limits.per_sm);
+              ASSERT_EQ(plan.shared_bytes % 16, 0);
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_EQ(plan_walk(plan_row(12288), {2, 8, true}, kWalkBounds<3, kMaxTeams>, kRtx2080).warps, 0) << "the general kernel's";
+  EXPECT_EQ(plan_walk(plan_row(4610), {0, 2, false}, kWalkBounds<3, 1>, kH200).warps, 0);
+}
+
 TEST(RowPlan, rows_that_fit_registers) {
-  EXPECT_EQ(plan_row(4608).warps, 9);
-  EXPECT_EQ(plan_row(4608).segments_per_warp, 1);
-  EXPECT_EQ(plan_row(12288).warps, 12);
-  EXPECT_EQ(plan_row(12288).segments_per_warp, 2);
+  EXPECT_EQ(plan_row(4608).warps, 3);
+  EXPECT_EQ(plan_row(4608).segments_per_warp, 3);
+  EXPECT_EQ(plan_row(12288).warps, 8);
+  EXPECT_EQ(plan_row(12288).segments_per_warp, 3);
+  EXPECT_EQ(plan_row(2048).warps, 4);
+  EXPECT_EQ(plan_row(2048).segments_per_warp, 1);
+  EXPECT_EQ(plan_row(18432).warps, 12);
   EXPECT_EQ(plan_row(16).warps, 1);
   EXPECT_EQ(plan_row(0).warps, 0);
   EXPECT_EQ(plan_row(4610).warps, 0) << "not a multiple of a lane's 16 values";
   EXPECT_EQ(plan_row(53248).warps, 0) << "does not fit registers";
-  for (std::int64_t columns = 16; columns <= 12288; columns += 16) {
+  for (std::int64_t columns = 16; columns <= 18432; columns += 16) {
     const RowPlan plan = plan_row(columns);
     ASSERT_GT(plan.warps, 0);
     ASSERT_LE(plan.warps, kMaxRowWarps);

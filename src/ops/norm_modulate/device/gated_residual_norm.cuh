@@ -1,10 +1,9 @@
 // residual[m,:] += tanh(mod_gate) · rms_norm(y[m,:]; post);   out[m,:] = rms_norm(residual[m,:]; next)     one pass over the row
 //
-// Like norm_rows.cuh: rows in registers, the next row's loads in flight, parameters in shared memory. tanh(mod_gate) · post weight
-// is one vector, so the branch costs one product a value. The residual is stored as 16-byte halves, full sectors each; if the codes
-// are rotated, the row changes its order through shared memory first.
+// Like norm_rows.cuh, with two rows to fetch. tanh(mod_gate) · post weight is one vector, next weight · (1 + next mod_scale) the other. The residual stays
+// in its slot until the branch is normalised, and is stored as 16-byte halves, full sectors each; if the codes are rotated, the row changes its order
+// through shared memory first.
 // Traffic for bf16: 4 B read, 2 B (residual) and 1 B (codes) written a value.
-// Shared memory: 12 K bytes of parameters, 2112 B a warp when rotating, 256 B reduction scratch.
 #pragma once
 
 #include "ops/norm_modulate/device/norm_math.cuh"
@@ -12,74 +11,69 @@
 namespace octavo::device {
 
 template <cuda::RowType Type, int Segments, cuda::RowMode Mode>
-__global__ void __launch_bounds__(cuda::kMaxRowThreads, Segments == 1 && Mode != cuda::RowMode::rotated_codes ? 2 : 1)
+__global__ void __launch_bounds__(cuda::kWalkBounds<Segments, cuda::kMaxTeams>.threads, cuda::ctas_per_sm(cuda::kWalkBounds<Segments, cuda::kMaxTeams>))
     gated_residual_norm_kernel(GatedResidualLaunch launch) {
   constexpr cuda::LaneOrder kOrder = cuda::LaneOrder::halves;
+  constexpr int kBranch = 0;  // operands of the ring
+  constexpr int kResidual = 1;
+  using Ring = cuda::RowRing<Type, Segments, 2>;
   extern __shared__ float4 dynamic[];
-  __shared__ cuda::ReduceScratch scratch;
-  cuda::RowReducer reducer(scratch);
   const int columns = launch.columns;
+  const cuda::WalkShared shared = cuda::walk_shared<Segments, Ring::kBytes>(dynamic, 2, launch.depth);
+  cuda::RowReducer reducer(*shared.scratch, true);
+  Ring ring(shared.slots, launch.depth, columns);
+  float* branch_gain = shared.vectors;
+  const int words = cuda::vector_words(int(blockDim.x), Segments);
+  float* gain = branch_gain + words;
   const int lane = int(threadIdx.x) % cuda::kWarpLanes;
-  const int warp = int(threadIdx.x) / cuda::kWarpLanes;
-  const int first_segment = warp * Segments * cuda::kSegment;
-  const int parameter_words = (columns + 127) / 128 * 128;
-  float* branch_gain = reinterpret_cast<float*>(dynamic);
-  float* weight = branch_gain + parameter_words;
-  float* factor = weight + parameter_words;
-  float* words = factor + parameter_words + warp * cuda::kExchangeWords;
-
-  const float inverse_columns = __fdiv_rn(1.0f, float(columns));
-  const float unit = 1.0f / launch.out.rotation_unit;
-  std::int64_t row = blockIdx.x;
-  cuda::Raw8<Type> raw_residual[Segments][2];
-  cuda::Raw8<Type> raw_y[Segments][2];
-  cuda::load_row<Type, kOrder>(raw_y, launch.y, row, columns);
-  cuda::load_row<Type, kOrder>(raw_residual, launch.residual, row, columns);
-  stage_vector(launch.mod_gate, columns, 0.0f, branch_gain, [&](float gate, int k) { return tanhf(gate) * vector_value(launch.post_weight, k, 1.0f); });
-  stage_vector(launch.next_weight, columns, 1.0f, weight, [](float value, int) { return value; });
-  stage_vector(launch.next_mod_scale, columns, 0.0f, factor, [](float value, int) { return 1.0f + value; });
+  const int first_segment = int(threadIdx.x) / cuda::kWarpLanes * Segments * cuda::kSegment;
+  const auto rows = std::uint32_t(launch.rows);  // below 2^31
+  const std::uint32_t step = cuda::row_step();
+  std::uint32_t row = cuda::first_row();
+  for (std::uint32_t ahead = row, end = row + launch.depth * step; ahead != end; ahead += step) {
+    if (ahead < rows) {
+      ring.fetch(kBranch, launch.y, ahead);
+      ring.fetch(kResidual, launch.residual, ahead);
+    }
+    ring.advance();
+  }
+  stage_product(launch.mod_gate, 0.0f, launch.post_weight, 1.0f, launch.y.data, columns, words, branch_gain,
+                [](float gate, float w) { return tanhf(gate) * w; });
+  stage_gain(launch.next_weight, launch.next_mod_scale, launch.y.data, columns, words, gain);
   __syncthreads();
 
-  while (true) {
+  for (; row < rows; row += step) {
+    const std::uint32_t ahead = row + launch.depth * step;
     float v[Segments][cuda::kLaneValues];
-    cuda::unpack_row<Type>(raw_y, v);
-    const std::int64_t next = row + gridDim.x;
-    if (next < launch.rows) cuda::load_row<Type, kOrder>(raw_y, launch.y, next, columns);
+    ring.wait();
+    ring.template read<kOrder>(kBranch, v);
+    __syncwarp();
+    if (ahead < rows) ring.fetch(kBranch, launch.y, ahead);
 
-    const float branch_inverse =
-        inverse_deviation(sum_squares<false, kOrder, Segments>(v, 0.0f, first_segment, lane, columns, reducer), inverse_columns, launch.post_eps);
+    const float branch_inverse = inverse_deviation(reducer.sum(lane_squares(v)), launch.inverse_columns, launch.post_eps);
     char* stream_row = static_cast<char*>(launch.residual.data) + row * launch.residual.stride * cuda::bytes_of(Type);
 #pragma unroll
     for (int s = 0; s < Segments; ++s) {
       const int segment = first_segment + cuda::kSegment * s;
-      with_parameters<kOrder>(branch_gain, first_segment, s, lane, columns, v[s], [&](float y, float gain) { return (y * branch_inverse) * gain; });
-      float residual[cuda::kLaneValues];
-      cuda::unpack8<Type>(raw_residual[s][0], residual);
-      cuda::unpack8<Type>(raw_residual[s][1], residual + 8);
+      with_parameters<kOrder>(branch_gain, first_segment, s, lane, v[s], [&](float y, float g) { return (y * branch_inverse) * g; });
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
+        float* to = v[s] + 8 * half;
+        float residual[8];
+        ring.template read8<kOrder>(kResidual, s, half, residual);
 #pragma unroll
-        for (int i = 8 * half; i < 8 * half + 8; ++i) v[s][i] = residual[i] + v[s][i];
-        const cuda::Raw8<Type> rounded = cuda::pack8<Type>(v[s] + 8 * half);
+        for (int i = 0; i < 8; ++i) to[i] = residual[i] + to[i];
+        const cuda::Raw8<Type> rounded = cuda::pack8<Type>(to);
         const int k = segment + cuda::chunk_of<kOrder>(lane, half);
         if (k < columns) cuda::store_raw8<Type>(stream_row + std::int64_t(k) * cuda::bytes_of(Type), rounded);
-        cuda::unpack8<Type>(rounded, v[s] + 8 * half);  // the second norm sees what was stored
+        cuda::unpack8<Type>(rounded, to);  // the second norm sees what was stored
       }
     }
-    if (next < launch.rows) cuda::load_row<Type, kOrder>(raw_residual, launch.residual, next, columns);
+    __syncwarp();
+    if (ahead < rows) ring.fetch(kResidual, launch.residual, ahead);
+    ring.advance();
 
-    if (launch.has_out) {
-      const float inverse =
-          inverse_deviation(sum_squares<false, kOrder, Segments>(v, 0.0f, first_segment, lane, columns, reducer), inverse_columns, launch.next_eps) * unit;
-#pragma unroll
-      for (int s = 0; s < Segments; ++s) {
-        with_parameters<kOrder>(weight, first_segment, s, lane, columns, v[s], [&](float x, float w) { return (x * inverse) * w; });
-        with_parameters<kOrder>(factor, first_segment, s, lane, columns, v[s], [](float x, float f) { return x * f; });
-      }
-      cuda::store_row<Mode, kOrder>(v, launch.out, row, columns, reducer, words);
-    }
-    if (next >= launch.rows) return;
-    row = next;
+    if (launch.has_out) normalise_and_store<Mode, kOrder>(v, gain, launch.inverse_columns, launch.next_eps, launch.out, row, columns, reducer, shared.words);
   }
 }
 
@@ -89,12 +83,11 @@ __global__ void __launch_bounds__(cuda::kGeneralThreads) gated_residual_norm_gen
   cuda::RowReducer reducer(scratch);
   const std::int64_t row = blockIdx.x;
   const int columns = launch.columns;
-  const float inverse_columns = __fdiv_rn(1.0f, float(columns));
   const auto y = [&](int k) { return cuda::load_one(launch.y.data, launch.y.type, row * launch.y.stride + k); };
   const auto residual = [&](int k) { return cuda::load_one(launch.residual.data, launch.residual.type, row * launch.residual.stride + k); };
   float squares = 0;
   for (int k = int(threadIdx.x); k < columns; k += int(blockDim.x)) squares = fmaf(y(k), y(k), squares);
-  const float branch_inverse = inverse_deviation(reducer.sum(squares), inverse_columns, launch.post_eps);
+  const float branch_inverse = inverse_deviation(reducer.sum(squares), launch.inverse_columns, launch.post_eps);
   squares = 0;
   for (int k = int(threadIdx.x); k < columns; k += int(blockDim.x)) {
     const float gain = tanhf(vector_value(launch.mod_gate, k, 0.0f)) * vector_value(launch.post_weight, k, 1.0f);
@@ -103,7 +96,7 @@ __global__ void __launch_bounds__(cuda::kGeneralThreads) gated_residual_norm_gen
   }
   if (!launch.has_out) return;
   __syncthreads();  // with a rotation, other threads read what this one stored
-  const float inverse = inverse_deviation(reducer.sum(squares), inverse_columns, launch.next_eps);
+  const float inverse = inverse_deviation(reducer.sum(squares), launch.inverse_columns, launch.next_eps);
   const auto value = [&](int k) {
     return ((residual(k) * inverse) * vector_value(launch.next_weight, k, 1.0f)) * (1.0f + vector_value(launch.next_mod_scale, k, 0.0f));
   };

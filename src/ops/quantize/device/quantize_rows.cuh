@@ -1,37 +1,42 @@
 // q[m,k] = rint(x[m,k] · 127 / absmax(m)),  scale[m] = absmax(m) / 127, after an optional rotation.     numerics.md sections 3, 6
 //
-// A CTA walks over rows (row, row + CTAs, …), one in registers from its one read to its one write, the next one's loads in flight:
-// 3 bytes of traffic a value for bf16. Each warp owns one or two segments of 512 values; a rotation group of up to 256 never leaves it.
-// Shared memory: reduction scratch (256 B), and 2112 B a warp when rotating.
+// A team of warps walks over rows (first, first + step, …), one in registers from its one read to its one write, the next ones on their way to shared memory:
+// 3 bytes of traffic a value for bf16. Each warp owns one or three segments of 512 values; a rotation group of up to 256 never leaves it.
+// Shared memory (cuda/row/walk.h): the ring, and when rotating an exchange buffer a warp.
 #pragma once
 
 #include "cuda/row/general.cuh"
-#include "cuda/row/quantize.cuh"
+#include "cuda/row/ring.cuh"
 #include "ops/quantize/quantize_launch.h"
 
 namespace octavo::device {
 
-// CTAs that must fit an SM: as many as registers allow without spilling.
 template <cuda::RowType Type, int Segments, cuda::RowMode Mode>
-inline constexpr int kQuantizeCtasPerSm =
-    cuda::ctas_per_sm(cuda::at_least_one(4 - Segments - (Type == cuda::RowType::f32 && Mode == cuda::RowMode::rotated_codes ? 1 : 0)));
-
-template <cuda::RowType Type, int Segments, cuda::RowMode Mode>
-__global__ void __launch_bounds__(cuda::kMaxRowThreads, kQuantizeCtasPerSm<Type, Segments, Mode>) quantize_rows_kernel(QuantizeLaunch launch) {
+__global__ void __launch_bounds__(cuda::kWalkBounds<Segments, 1>.threads, cuda::ctas_per_sm(cuda::kWalkBounds<Segments, 1>))
+    quantize_rows_kernel(QuantizeLaunch launch) {
   constexpr cuda::LaneOrder kOrder = cuda::LaneOrder::adjacent;
-  extern __shared__ float4 exchange[];
-  __shared__ cuda::ReduceScratch scratch;
-  cuda::RowReducer reducer(scratch);
-  float* words = reinterpret_cast<float*>(exchange) + std::int64_t(threadIdx.x / cuda::kWarpLanes) * cuda::kExchangeWords;
+  using Ring = cuda::RowRing<Type, Segments, 1>;
+  extern __shared__ float4 dynamic[];
   const int columns = launch.columns;
-  std::int64_t row = blockIdx.x;
-  cuda::Raw8<Type> raw[Segments][2];
-  cuda::load_row<Type, kOrder>(raw, launch.x, row, columns);
-  while (true) {
+  const cuda::WalkShared shared = cuda::walk_shared<Segments, Ring::kBytes>(dynamic, 0, launch.depth);
+  cuda::RowReducer reducer(*shared.scratch);
+  Ring ring(shared.slots, launch.depth, columns);
+  float* words = shared.words;
+  const auto rows = std::uint32_t(launch.rows);  // below 2^31
+  const std::uint32_t step = cuda::row_step();
+  std::uint32_t row = cuda::first_row();
+  for (std::uint32_t ahead = row, end = row + launch.depth * step; ahead != end; ahead += step) {
+    if (ahead < rows) ring.fetch(0, launch.x, ahead);
+    ring.advance();
+  }
+  for (; row < rows; row += step) {
+    const std::uint32_t ahead = row + launch.depth * step;
     float v[Segments][cuda::kLaneValues];
-    cuda::unpack_row<Type>(raw, v);
-    const std::int64_t next = row + gridDim.x;
-    if (next < launch.rows) cuda::load_row<Type, kOrder>(raw, launch.x, next, columns);
+    ring.wait();
+    ring.template read<kOrder>(0, v);
+    __syncwarp();
+    if (ahead < rows) ring.fetch(0, launch.x, ahead);
+    ring.advance();
 
     float unit = 1;
     if constexpr (Mode == cuda::RowMode::rotated_codes) {
@@ -56,9 +61,7 @@ __global__ void __launch_bounds__(cuda::kMaxRowThreads, kQuantizeCtasPerSm<Type,
         unit /= kSmaller;
       }
     }
-    cuda::store_codes<Mode, kOrder>(v, absmax, unit, launch.out, row, columns, words);
-    if (next >= launch.rows) return;
-    row = next;
+    cuda::store_codes<Mode, kOrder, cuda::Rounding::twice>(v, absmax, unit, launch.out, row, columns, words);
   }
 }
 
