@@ -1,5 +1,5 @@
 // Rows of any length, alignment and rotation group: one CTA a row, a value at a time, recomputed for each pass.
-// Slow beside the register kernels, and the only path for odd K, misaligned views, K above 12288 and groups above 256.
+// Slow beside the register kernels, and the only path for odd K, misaligned views, K above 18432 and groups above 256.
 #pragma once
 
 #include "cuda/row/quantize.cuh"
