@@ -95,7 +95,7 @@ inline cudaLaunchAttribute overlap_attribute(int device_index) {
 
 // Enqueues kernel(arguments), which calls wait_for_predecessor(), and returns the status of the launch alone.
 template <class Arguments>
-cudaError_t launch_overlapping(void (*kernel)(Arguments), dim3 grid, int threads, int shared_bytes, void* stream, const Arguments& arguments) {
+cudaError_t launch_overlapping(void (*kernel)(Arguments), dim3 grid, dim3 threads, int shared_bytes, void* stream, const Arguments& arguments) {
   int device_index = 0;
   cudaError_t status = cudaGetDevice(&device_index);
   if (status == cudaSuccess) status = allow_shared(reinterpret_cast<const void*>(kernel), device_index, shared_bytes);
@@ -103,7 +103,7 @@ cudaError_t launch_overlapping(void (*kernel)(Arguments), dim3 grid, int threads
   cudaLaunchAttribute attribute = overlap_attribute(device_index);
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
-  config.blockDim = dim3(unsigned(threads));
+  config.blockDim = threads;
   config.dynamicSmemBytes = std::size_t(shared_bytes);
   config.stream = static_cast<cudaStream_t>(stream);
   config.attrs = &attribute;
@@ -136,7 +136,8 @@ cudaError_t launch_walk(void (*kernel)(Arguments), std::int64_t rows, const Walk
   const cudaError_t status = resident_ctas(reinterpret_cast<const void*>(kernel), device_index, threads * plan.teams, plan.shared_bytes, resident);
   if (status != cudaSuccess) return status;
   arguments.depth = plan.depth;
-  return launch_rows(kernel, std::min(resident, rows), dim3(unsigned(threads), unsigned(plan.teams)), plan.shared_bytes, stream, arguments);
+  return launch_overlapping(kernel, dim3(unsigned(std::min(resident, rows))), dim3(unsigned(threads), unsigned(plan.teams)), plan.shared_bytes, stream,
+                            arguments);
 }
 
 }  // namespace octavo::cuda

@@ -5,6 +5,7 @@
 // Shared memory (cuda/row/walk.h): the ring of two operands, and when rotating an exchange buffer a warp.
 #pragma once
 
+#include "cuda/overlap.cuh"
 #include "cuda/row/general.cuh"
 #include "cuda/row/ring.cuh"
 #include "ops/gated_act/gated_act_launch.h"
@@ -30,6 +31,8 @@ __global__ void __launch_bounds__(cuda::kWalkBounds<Segments, 1>.threads, cuda::
   using Ring = cuda::RowRing<Type, Segments, 2>;
   extern __shared__ float4 dynamic[];
   const int columns = launch.columns;
+  cuda::wait_for_predecessor();
+  cuda::let_successor_begin();
   const cuda::WalkShared shared = cuda::walk_shared<Segments, Ring::kBytes>(dynamic, 0, launch.depth);
   cuda::RowReducer reducer(*shared.scratch);
   Ring ring(shared.slots, launch.depth, columns);

@@ -6,6 +6,7 @@
 // Traffic for bf16: 4 B read, 2 B (residual) and 1 B (codes) written a value.
 #pragma once
 
+#include "cuda/overlap.cuh"
 #include "ops/norm_modulate/device/norm_math.cuh"
 
 namespace octavo::device {
@@ -19,6 +20,8 @@ __global__ void __launch_bounds__(cuda::kWalkBounds<Segments, cuda::kMaxTeams>.t
   using Ring = cuda::RowRing<Type, Segments, 2>;
   extern __shared__ float4 dynamic[];
   const int columns = launch.columns;
+  cuda::wait_for_predecessor();
+  cuda::let_successor_begin();
   const cuda::WalkShared shared = cuda::walk_shared<Segments, Ring::kBytes>(dynamic, 2, launch.depth);
   cuda::RowReducer reducer(*shared.scratch, true);
   Ring ring(shared.slots, launch.depth, columns);
