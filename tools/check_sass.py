@@ -35,13 +35,13 @@ MIN_DISTANCE = 8  # products from one to the next on the same sums
 ALLOWED_DISTANCE = {
     "16x32x256 w1x1x4 s6 streamed": 4, "16x64x256 w1x2x4 s4 streamed": 4, "32x32x256 w1x1x4 s5 streamed": 2, "32x64x256 w1x2x4 s3 streamed": 3,
     "48x32x256 w1x1x4 s4 streamed": 4, "64x32x256 w1x1x4 s4 streamed": 4, "64x64x128 w2x2 s4": 1, "64x64x256 w1x2x4 s3 streamed": 2,
-    "128x64x128 w2x2x2 s4 streamed": 4,
+    "128x64x128 w2x2x2 s4 streamed": 4, "48x64x256 w1x2x4 s3 streamed": 4,
 }
 RESERVED_SHARED = 1024  # per CTA, by the driver
 ROW_TYPES = {"0": "f32", "1": "bf16", "2": "f16"}  # cuda::RowType
 
 Kernel = collections.namedtuple("Kernel", "name arch registers stack shared code tile")  # tile: None for kernels other than gemm_w8a8_mma
-Tile = collections.namedtuple("Tile", "m n k warps_m warps_n warps_k stages ctas streamed by_registers")
+Tile = collections.namedtuple("Tile", "m n k warps_m warps_n warps_k stages ctas streamed by_registers paired")
 
 
 def tool(name):
@@ -64,11 +64,12 @@ def tile_of(mangled):
     if not found:
         return None
     numbers = [int(n) for n in re.findall(r"Li(\d+)E", found.group(1))]
-    return Tile(*numbers[:8], streamed=found.group(2) == "1", by_registers=found.group(3) == "1")
+    return Tile(*numbers[:8], streamed=found.group(2) == "1", by_registers=found.group(3) == "1", paired=found.group(2) == "2")
 
 
 def name_of(tile):
     text = f"{tile.m}x{tile.n}x{tile.k} w{tile.warps_m}x{tile.warps_n}" + (f"x{tile.warps_k}" if tile.warps_k > 1 else "") + f" s{tile.stages}"
+    text += " paired" if tile.paired else ""
     return text + (" streamed" if tile.streamed and not tile.by_registers else "") + (" registers" if tile.by_registers else "")
 
 
