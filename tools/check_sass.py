@@ -30,6 +30,7 @@ GPUS = {
 MIN_DENSITY = 0.50  # products among the instructions of a large tile's main loop
 ALLOWED_DENSITY = {"128x128x64 w2x2 s3": 0.46}  # misses it: four warps copy what eight do in the other large tiles
 MOST_OTHERS = 48  # instructions of a large tile's slice that are neither products, fragment loads, copies nor barriers
+ALLOWED_OTHERS = {"192x256x64 w2x4 s3 paired": 64}  # half as many products again as the other large tiles, and no registers to keep addresses in
 MIN_DISTANCE = 8  # products from one to the next on the same sums
 # Small tiles miss it, wherever the assembler puts their few products; what they have must not get less.
 ALLOWED_DISTANCE = {
@@ -377,8 +378,9 @@ def check_loop(kernel):
         least = ALLOWED_DENSITY.get(kernel.name, MIN_DENSITY)
         if density(kernel) < least:
             wrong.append(f"only {density(kernel):.1%} of the main loop are products instead of {least:.0%}")
-        if others(counts) > MOST_OTHERS:
-            wrong.append(f"{others(counts)} other instructions per slice instead of {MOST_OTHERS}")
+        most = ALLOWED_OTHERS.get(kernel.name, MOST_OTHERS)
+        if others(counts) > most:
+            wrong.append(f"{others(counts)} other instructions per slice instead of {most}")
     return wrong
 
 
@@ -442,6 +444,8 @@ def table(kernels, predictions):
         f"- Density ≥ {MIN_DENSITY:.0%} in tiles from 128×128 on. {dense}: its four warps copy what eight do in the others.",
         "  Smaller tiles have few products per address and no limit.",
         f"- Others ≤ {MOST_OTHERS} in those tiles. **The design asked for 30**: addresses of copies and the test for the tile's end cost more.",
+        "  " + ", ".join(f"**{name} misses it** and is held to {most}" for name, most in ALLOWED_OTHERS.items())
+        + ": half as many products again, and no registers to keep addresses in.",
         f"- Distance ≥ {MIN_DISTANCE}. **Small tiles miss it** and are held to {near}.",
         "  Turing's tiles have no limit: quarters of a product follow each other on the same sums.",
     ]
