@@ -1,31 +1,74 @@
 // Times every mma.sync W8A8 kernel of the catalogue on the layers of the 4608-wide DiT, beside the register-only ceiling of the same run.
-//   gemm_mma_probe [--large] [--small] [--ceiling] [--budget-99k] [--kernel ID-PART] [--raster]
+//   gemm_mma_probe [--large] [--small] [--ceiling] [--budget-99k] [--kernel ID-PART] [--raster] [--compare] [--sweep] [--rounds 12] [--json FILE]
+// --compare: the kernels that fit sm_86 (99 KiB, one CTA per SM), the ceiling, CUTLASS 2.x and cuBLASLt INT8 with a dequantisation, on the 16 shapes
+//            of the issue, timed in turns in one run.
+// --sweep:   M = 1 … 256: every kernel of the catalogue, the estimate's choice, cuBLASLt bf16; the step from each M to the next.
+// Peers are those that were linked (bench/peers/README.md); what is missing is named. JSON: one line per figure.
 // Gaussian codes (absmax-quantised rows have sigma about 34), operands rotated through more than the L2 cache, CUDA graphs, medians.
 // TOPS = 2·M·N·K / t. Without options: --ceiling --large --small.
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
+#include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "cublaslt_peers.h"
 #include "cuda/mma_s8.cuh"
 #include "device/cuda_check.h"
 #include "device/device.h"
+#include "gemm_peer.h"
 #include "ops/linear/catalog.h"
 #include "ops/linear/choose.h"
+#include "ops/linear/gemm_mma_kernels.h"
+
+// CUTLASS 2.x configurations whose objects were not linked are null.
+namespace octavo::bench {
+#define OCTAVO_WEAK_PEER(i) __attribute__((weak)) bool cutlass_s8_sm80_##i(const PeerGemm&);
+OCTAVO_WEAK_PEER(0)
+OCTAVO_WEAK_PEER(1)
+OCTAVO_WEAK_PEER(2)
+OCTAVO_WEAK_PEER(3)
+OCTAVO_WEAK_PEER(4)
+OCTAVO_WEAK_PEER(5)
+OCTAVO_WEAK_PEER(6)
+OCTAVO_WEAK_PEER(7)
+#undef OCTAVO_WEAK_PEER
+}  // namespace octavo::bench
 
 namespace octavo {
 namespace {
 
+const bench::Peer kCutlass2[] = {
+    {"cutlass2 128x256x64 s3", bench::cutlass_s8_sm80_0}, {"cutlass2 256x128x64 s3", bench::cutlass_s8_sm80_1},
+    {"cutlass2 128x128x64 s4", bench::cutlass_s8_sm80_2}, {"cutlass2 128x256x64 s4", bench::cutlass_s8_sm80_3},
+    {"cutlass2 128x128x64 s5", bench::cutlass_s8_sm80_4}, {"cutlass2 128x128x128 s3", bench::cutlass_s8_sm80_5},
+    {"cutlass2 128x64x64 s4", bench::cutlass_s8_sm80_6},  {"cutlass2 64x128x64 s4", bench::cutlass_s8_sm80_7},
+};
+
+// Tiles that are not in the catalogue, timed beside it by --compare.
+using device::Fragments;
+using device::MmaTile;
+constexpr GemmKernel kExperiments[] = {
+    gemm::mma_kernel<MmaTile<192, 256, 64, 2, 4, 1, 3, 1, Fragments::streamed>>("x_192x256x64_s3_streamed", "mma_sm80", {.min_sm = 80}),
+    gemm::mma_kernel<MmaTile<128, 256, 64, 2, 4, 1, 4, 1, Fragments::paired>>("x_128x256x64_s4_paired", "mma_sm80", {.min_sm = 80}),
+};
+
 constexpr int kSharedBytesSm86 = 101376;  // what one CTA may have on sm_86, 89, 120
 
 struct Options {
-  bool large = false, small = false, ceiling = false, budget_99k = false, raster = false;
+  bool large = false, small = false, ceiling = false, budget_99k = false, raster = false, compare = false, sweep = false;
+  int rounds = 12;
   std::string kernel{};
+  std::FILE* json = nullptr;
 };
 
 // ---- the ceiling: products whose operands never leave registers -------------------------------------------------------------------------
@@ -140,40 +183,72 @@ GemmProblem problem_of(const Pool& pool, std::int64_t m, std::int64_t n, std::in
   return problem;
 }
 
-// Seconds per call, median of `samples` graph replays of `calls` calls each.
-double time_kernel(const GemmKernel& kernel, const Pool& pool, std::int64_t m, std::int64_t n, std::int64_t k, const GemmLaunch& how, int calls, int samples) {
-  cudaStream_t stream = nullptr;
-  cuda_check(cudaStreamCreate(&stream), "stream");
-  kernel.launch(problem_of(pool, m, n, k, 0), how, pool.workspace, stream);
-  cuda_check(cudaStreamSynchronize(stream), std::string(kernel.id).c_str());
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t ready = nullptr;
-  cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-  for (int i = 0; i < calls; ++i) kernel.launch(problem_of(pool, m, n, k, i), how, pool.workspace, stream);
-  cuda_check(cudaStreamEndCapture(stream, &graph), "capture end");
-  cuda_check(cudaGraphInstantiate(&ready, graph, 0), "instantiate");
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  cuda_check(cudaEventCreate(&begin), "event");
-  cuda_check(cudaEventCreate(&end), "event");
-  cuda_check(cudaGraphLaunch(ready, stream), "warm up");
-  std::vector<double> seconds;
-  for (int i = 0; i < samples; ++i) {
-    cuda_check(cudaEventRecord(begin, stream), "record");
-    cuda_check(cudaGraphLaunch(ready, stream), "replay");
-    cuda_check(cudaEventRecord(end, stream), "record");
-    cuda_check(cudaEventSynchronize(end), std::string(kernel.id).c_str());
-    float ms = 0;
-    cuda_check(cudaEventElapsedTime(&ms, begin, end), "elapsed");
-    seconds.push_back(double(ms) * 1e-3 / calls);
+// A CUDA graph of `calls` calls, replayed for a timing.
+class Replay {
+ public:
+  Replay(const std::function<void(int turn, cudaStream_t)>& enqueue, int calls, const std::string& name) : calls_(calls), name_(name) {
+    cuda_check(cudaStreamCreate(&stream_), "stream");
+    enqueue(0, stream_);  // whatever a first call prepares
+    cuda_check(cudaStreamSynchronize(stream_), name_.c_str());
+    cudaGraph_t graph = nullptr;
+    cuda_check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), "capture");
+    for (int i = 0; i < calls; ++i) enqueue(i, stream_);
+    cuda_check(cudaStreamEndCapture(stream_, &graph), "capture end");
+    cuda_check(cudaGraphInstantiate(&ready_, graph, 0), "instantiate");
+    cudaGraphDestroy(graph);
+    cuda_check(cudaEventCreate(&begin_), "event");
+    cuda_check(cudaEventCreate(&end_), "event");
+    cuda_check(cudaGraphLaunch(ready_, stream_), "warm up");
+    cuda_check(cudaStreamSynchronize(stream_), name_.c_str());  // nothing of it runs beside another's timing
   }
-  std::sort(seconds.begin(), seconds.end());
-  cudaGraphExecDestroy(ready);
-  cudaGraphDestroy(graph);
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  cudaStreamDestroy(stream);
-  return seconds[seconds.size() / 2];
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+  ~Replay() {
+    cudaGraphExecDestroy(ready_);
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+    cudaStreamDestroy(stream_);
+  }
+
+  // Seconds per call.
+  double time() {
+    cuda_check(cudaEventRecord(begin_, stream_), "record");
+    cuda_check(cudaGraphLaunch(ready_, stream_), "replay");
+    cuda_check(cudaEventRecord(end_, stream_), "record");
+    cuda_check(cudaEventSynchronize(end_), name_.c_str());
+    float ms = 0;
+    cuda_check(cudaEventElapsedTime(&ms, begin_, end_), "elapsed");
+    return double(ms) * 1e-3 / calls_;
+  }
+
+ private:
+  int calls_;
+  std::string name_;
+  cudaStream_t stream_ = nullptr;
+  cudaGraphExec_t ready_ = nullptr;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Seconds per call, median of `samples` graph replays of `calls` calls each.
+double time_calls(const std::function<void(int, cudaStream_t)>& enqueue, int calls, int samples, const std::string& name) {
+  Replay replay(enqueue, calls, name);
+  std::vector<double> seconds;
+  for (int i = 0; i < samples; ++i) seconds.push_back(replay.time());
+  return median(seconds);
+}
+
+std::function<void(int, cudaStream_t)> calls_of(const GemmKernel& kernel, const Pool& pool, std::int64_t m, std::int64_t n, std::int64_t k,
+                                                const GemmLaunch& how) {
+  return [&kernel, &pool, m, n, k, how](int turn, cudaStream_t stream) { kernel.launch(problem_of(pool, m, n, k, turn), how, pool.workspace, stream); };
+}
+
+double time_kernel(const GemmKernel& kernel, const Pool& pool, std::int64_t m, std::int64_t n, std::int64_t k, const GemmLaunch& how, int calls, int samples) {
+  return time_calls(calls_of(kernel, pool, m, n, k, how), calls, samples, std::string(kernel.id));
 }
 
 double measure_ceiling(const DeviceCaps& caps) {
@@ -326,6 +401,236 @@ void run_small(const Options& options, const DeviceCaps& caps, const Pool& pool)
   }
 }
 
+// ---- the issue's comparisons ------------------------------------------------------------------------------------------------------------
+
+double geometric_mean(const std::vector<double>& ratios) {
+  double sum = 0;
+  for (const double ratio : ratios) sum += std::log(ratio);
+  return ratios.empty() ? 0 : std::exp(sum / double(ratios.size()));
+}
+
+struct Entry {
+  std::string name;
+  std::unique_ptr<Replay> replay{};
+  double operations = 0;
+  std::vector<double> seconds{};
+  double tops() const { return operations / median(seconds) / 1e12; }
+};
+
+// Sustained rates of one run. The ceiling takes its turns among the products, so that it meets the same clock.
+void run_compare(const Options& options, const DeviceCaps& caps, const Pool& pool) {
+  std::string why;
+  const auto lt = bench::CublasLt::load(why);
+  if (!lt) std::printf("cuBLASLt: %s\n", why.c_str());
+  std::int32_t* acc = nullptr;
+  constexpr std::int64_t kAcc = std::int64_t(16384) * 24576 * 4;
+  if (lt) cuda_check(cudaMalloc(&acc, kAcc), "accumulators");
+  int* ceiling_out = nullptr;
+  cuda_check(cudaMalloc(&ceiling_out, 64), "ceiling");
+  std::vector<const GemmKernel*> kernels;
+  for (const GemmKernel& kernel : gemm_catalog()) {
+    const bool fits = kernel.shared_bytes <= kSharedBytesSm86 && kernel.config.ctas_per_sm == 1;
+    if (kernel.family == "mma_sm80" && fits && kernel.config.tile_m >= 64 && kernel.config.split_k == 1 && kernel.config.warps_k == 1)
+      kernels.push_back(&kernel);
+  }
+  for (const GemmKernel& kernel : kExperiments) kernels.push_back(&kernel);
+  for (const bench::Peer& peer : kCutlass2) {
+    if (peer.run == nullptr) std::printf("%s: not linked\n", peer.name);
+  }
+  std::map<std::string, std::vector<double>> table;  // TOPS of the 16 shapes
+  std::vector<double> share_large, share_random_large, tops_large, over_cutlass, over_cublas;
+  for (const std::int64_t m : {2304, 4096, 4352, 16384}) {
+    for (const Layer& layer : kLayers) {
+      const double operations = 2.0 * double(m) * double(layer.n) * double(layer.k);
+      const int calls = std::max(2, int(2.5e12 / operations));
+      std::vector<Entry> entries;
+      const auto add = [&](const std::string& name, const std::function<void(int, cudaStream_t)>& enqueue) {
+        entries.push_back({.name = name, .replay = std::make_unique<Replay>(enqueue, calls, name), .operations = operations});
+      };
+      for (const GemmKernel* kernel : kernels) {
+        const GemmProblem problem = problem_of(pool, m, layer.n, layer.k, 0);
+        if (kernel->accepts(problem)) add(std::string(kernel->id), calls_of(*kernel, pool, m, layer.n, layer.k, default_launch(*kernel, problem, caps)));
+      }
+      const std::size_t ours = entries.size();
+      for (const bench::Peer& peer : kCutlass2) {
+        if (peer.run == nullptr) continue;
+        const auto with_raster = [&](int raster) {
+          return [&pool, &layer, peer, m, raster](int turn, cudaStream_t stream) {
+            const GemmOperands g = problem_of(pool, m, layer.n, layer.k, turn).group[0];
+            const bench::PeerGemm p{int(m), int(layer.n), int(layer.k), g.x, g.w, g.x_scale, g.w_scale, g.y, pool.workspace, std::size_t(kWorkspace),
+                                    raster, stream};
+            if (!peer.run(p)) throw std::runtime_error(std::string(peer.name) + " refused");
+          };
+        };
+        int best = 1;
+        double best_seconds = 1e30;
+        for (const int raster : {1, 4, 8}) {
+          const double seconds = time_calls(with_raster(raster), calls, 3, peer.name);
+          if (seconds < best_seconds) best_seconds = seconds, best = raster;
+        }
+        add(std::string(peer.name) + " raster " + std::to_string(best), with_raster(best));
+      }
+      const std::size_t peers_end = entries.size();
+      if (lt) {
+        const auto operands = [&pool, &layer, m, acc](int turn) {
+          const GemmOperands g = problem_of(pool, m, layer.n, layer.k, turn).group[0];
+          return bench::LtOperands{int(m), int(layer.n), int(layer.k), g.x, g.w, g.x_scale, g.w_scale, g.y, acc};
+        };
+        // The plan enqueues on its own stream, which the graph's capture joins: so the plan is made for the stream of each call.
+        std::map<cudaStream_t, std::function<void(const bench::LtOperands&)>> plans;
+        const auto enqueue = [&, operands](int turn, cudaStream_t stream) {
+          auto& plan = plans[stream];
+          if (!plan) plan = lt->prepare(bench::LtKind::int8_dequant, operands(0), pool.workspace, std::size_t(64) << 20, stream, why);
+          if (!plan) throw std::runtime_error("cuBLASLt int8: " + why);
+          plan(operands(turn));
+        };
+        add("cublaslt int8 + dequantise", enqueue);
+      }
+      // The ceiling, constant and random operands: about as long as a product.
+      const int blocks = caps.sm_count * 2;
+      constexpr int kWarps = 8;
+      const int iterations = 4000;
+      const double per_launch = 2.0 * 16 * 8 * 32 * kIndependent * iterations * blocks * kWarps;
+      const int launches = std::max(1, int(operations * calls / per_launch));
+      entries.push_back({.name = "ceiling", .operations = per_launch});
+      entries.back().replay = std::make_unique<Replay>(
+          [&](int, cudaStream_t stream) { multiply_registers<<<unsigned(blocks), 32 * kWarps, 0, stream>>>(ceiling_out, iterations); }, launches, "ceiling");
+      entries.push_back({.name = "ceiling, random operands", .operations = per_launch});
+      entries.back().replay = std::make_unique<Replay>(
+          [&](int, cudaStream_t stream) { multiply_random_registers<<<unsigned(blocks), 32 * kWarps, 0, stream>>>(ceiling_out, iterations); }, launches,
+          "ceiling, random operands");
+      std::vector<std::size_t> order(entries.size());
+      for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+      std::mt19937 random(1);
+      for (int round = 0; round < options.rounds; ++round) {
+        std::shuffle(order.begin(), order.end(), random);  // what ran before decides the clock
+        for (const std::size_t i : order) entries[i].seconds.push_back(entries[i].replay->time());
+      }
+      double best_ours = 0, best_cutlass = 0, cublas = 0, ceiling = 0, random_ceiling = 0;
+      std::printf("\nM %lld %s\n", static_cast<long long>(m), layer.name);
+      for (std::size_t i = 0; i < entries.size(); ++i) {
+        const Entry& e = entries[i];
+        const double tops = e.tops();
+        std::printf("  %-36s %8.1f us  %6.0f TOPS\n", e.name.c_str(), median(e.seconds) * 1e6, tops);
+        if (options.json != nullptr) {
+          std::fprintf(options.json,
+                       "{\"what\": \"compare\", \"m\": %lld, \"layer\": \"%s\", \"n\": %lld, \"k\": %lld, \"kernel\": \"%s\", \"us\": %.2f, \"tops\": %.1f}\n",
+                       static_cast<long long>(m), layer.name, static_cast<long long>(layer.n), static_cast<long long>(layer.k), e.name.c_str(),
+                       median(e.seconds) * 1e6, tops);
+        }
+        // Experiments are no part of "ours" until they are in the catalogue.
+        if (i < ours && e.name.rfind("x_", 0) != 0) best_ours = std::max(best_ours, tops);
+        if (i >= ours && i < peers_end) best_cutlass = std::max(best_cutlass, tops);
+        if (e.name.rfind("cublaslt", 0) == 0) cublas = tops;
+        if (e.name == "ceiling") ceiling = tops;
+        if (e.name == "ceiling, random operands") random_ceiling = tops;
+        const bool is_peer = i >= ours && i < peers_end;
+        table[is_peer ? e.name.substr(0, e.name.find(" raster")) : e.name].push_back(tops);
+      }
+      if (m >= 4096) share_large.push_back(best_ours / ceiling), share_random_large.push_back(best_ours / random_ceiling), tops_large.push_back(best_ours);
+      if (best_cutlass > 0) over_cutlass.push_back(best_ours / best_cutlass);
+      if (cublas > 0) over_cublas.push_back(best_ours / cublas);
+      std::fflush(stdout);
+    }
+  }
+  std::printf("\nTOPS          2304: qkv o w1w3 w2 | 4096 | 4352 | 16384 | mean\n");
+  for (const auto& [name, tops] : table) {
+    std::printf("%-32s", name.c_str());
+    double sum = 0;
+    for (const double t : tops) std::printf(" %4.0f", t), sum += t;
+    std::printf("  %6.1f\n", sum / double(tops.size()));
+  }
+  double sum = 0, share = 0, share_random = 0;
+  for (std::size_t i = 0; i < tops_large.size(); ++i) sum += tops_large[i], share += share_large[i], share_random += share_random_large[i];
+  const double count = double(tops_large.size());
+  std::printf("\nM >= 4096: mean %.0f TOPS, %.1f %% of the ceiling (%.1f %% of the ceiling with random operands)\n", sum / count, 100 * share / count,
+              100 * share_random / count);
+  std::printf("over the best CUTLASS 2.x of each shape: %.3f (%zu shapes); over cuBLASLt INT8 + dequantise: %.3f (%zu shapes)\n", geometric_mean(over_cutlass),
+              over_cutlass.size(), geometric_mean(over_cublas), over_cublas.size());
+  if (options.json != nullptr) {
+    std::fprintf(options.json,
+                 "{\"what\": \"summary\", \"tops_large\": %.1f, \"of_ceiling\": %.4f, \"of_random_ceiling\": %.4f, \"over_cutlass2\": %.4f, "
+                 "\"over_cublaslt_int8\": %.4f}\n",
+                 sum / count, share / count, share_random / count, geometric_mean(over_cutlass), geometric_mean(over_cublas));
+  }
+  cudaFree(acc);
+  cudaFree(ceiling_out);
+}
+
+// The small sizes, everything that the tuner could pick; peers in the same turn.
+void run_sweep(const Options& options, const DeviceCaps& caps, const Pool& pool) {
+  std::string why;
+  const auto lt = bench::CublasLt::load(why);
+  if (!lt) std::printf("cuBLASLt: %s\n", why.c_str());
+  constexpr int kSets = 3;  // of bf16 operands; with int8's rotation both read w from DRAM
+  constexpr std::int64_t kMost = std::int64_t(13824) * 4608;
+  std::vector<void*> w_bf16(kSets, nullptr);
+  void* x_bf16 = nullptr;
+  if (lt) {
+    for (void*& w : w_bf16) cuda_check(cudaMalloc(&w, kMost * 2), "bf16 weights");
+    cuda_check(cudaMalloc(&x_bf16, std::int64_t(256) * 12288 * 2), "bf16 rows");
+  }
+  double worst_step = 0, worst_estimate_step = 0, least_ratio = 1e30;
+  for (const Layer& layer : kLayers) {
+    if (layer.n * layer.k > kMost) continue;  // w1|w3: twice qkv and no other behaviour; three layers keep the run short
+    for (int i = 0; lt && i < kSets; ++i) bench::codes_to_bf16(pool.codes + std::int64_t(i) * (128 << 20), w_bf16[std::size_t(i)], layer.n * layer.k, nullptr);
+    if (lt) bench::codes_to_bf16(pool.codes, x_bf16, 256 * layer.k, nullptr);
+    cuda_check(cudaDeviceSynchronize(), "bf16");
+    double before = 0, estimate_before = 0;
+    for (const std::int64_t m : {1, 2, 4, 8, 12, 16, 17, 24, 32, 33, 48, 64, 65, 80, 96, 97, 112, 128, 129, 144, 160, 192, 224, 256}) {
+      const GemmProblem problem = problem_of(pool, m, layer.n, layer.k, 0);
+      const GemmKernel* choice = chosen(problem, caps);
+      const GemmKernel* best = nullptr;
+      double best_us = 1e30, choice_us = 0;
+      for (const GemmKernel* kernel : gemm_candidates(problem, caps)) {
+        if (kernel->family == "generic" || kernel->family == "mma_sm75") continue;
+        if (kernel != choice && kernel->config.tile_m > 4 * std::max<std::int64_t>(m, 32)) continue;
+        const double us = time_kernel(*kernel, pool, m, layer.n, layer.k, default_launch(*kernel, problem, caps), 16, 5) * 1e6;
+        if (us < best_us) best_us = us, best = kernel;
+        if (kernel == choice) choice_us = us;
+      }
+      double bf16_us = 0;
+      if (lt) {
+        std::map<cudaStream_t, std::function<void(const bench::LtOperands&)>> plans;
+        const auto operands = [&](int turn) {
+          return bench::LtOperands{int(m), int(layer.n), int(layer.k), x_bf16, w_bf16[std::size_t(turn % kSets)], nullptr, nullptr, pool.y, nullptr};
+        };
+        bf16_us = 1e6 * time_calls(
+                            [&](int turn, cudaStream_t stream) {
+                              auto& plan = plans[stream];
+                              if (!plan) plan = lt->prepare(bench::LtKind::bf16, operands(0), pool.workspace, std::size_t(64) << 20, stream, why);
+                              if (!plan) throw std::runtime_error("cuBLASLt bf16: " + why);
+                              plan(operands(turn));
+                            },
+                            15, 5, "cublaslt bf16");
+      }
+      const double step = before > 0 ? best_us / before : 1;
+      const double estimate_step = estimate_before > 0 ? choice_us / estimate_before : 1;
+      std::printf("%-5s M %3lld  best %-26s %7.2f us  step %4.2f | estimate %-26s %7.2f us  step %4.2f | cublaslt bf16 %7.2f us  %4.2f x%s\n", layer.name,
+                  static_cast<long long>(m), std::string(best->id).c_str(), best_us, step, std::string(choice->id).c_str(), choice_us, estimate_step, bf16_us,
+                  bf16_us / best_us, step > 1.3 || estimate_step > 1.3 ? "  STEP" : "");
+      if (options.json != nullptr) {
+        std::fprintf(options.json,
+                     "{\"what\": \"sweep\", \"m\": %lld, \"layer\": \"%s\", \"n\": %lld, \"k\": %lld, \"best\": \"%s\", \"us\": %.2f, \"step\": %.3f, "
+                     "\"estimate\": \"%s\", "
+                     "\"estimate_us\": %.2f, \"estimate_step\": %.3f, \"cublaslt_bf16_us\": %.2f}\n",
+                     static_cast<long long>(m), layer.name, static_cast<long long>(layer.n), static_cast<long long>(layer.k), std::string(best->id).c_str(),
+                     best_us, step, std::string(choice->id).c_str(), choice_us, estimate_step, bf16_us);
+      }
+      worst_step = std::max(worst_step, step);
+      worst_estimate_step = std::max(worst_estimate_step, estimate_step);
+      if (bf16_us > 0) least_ratio = std::min(least_ratio, bf16_us / best_us);
+      before = best_us;
+      estimate_before = choice_us;
+    }
+    std::fflush(stdout);
+  }
+  std::printf("largest step: %.2f (best), %.2f (estimate's choice); least ratio to cuBLASLt bf16: %.2f\n", worst_step, worst_estimate_step,
+              lt ? least_ratio : 0.0);
+  for (void* w : w_bf16) cudaFree(w);
+  cudaFree(x_bf16);
+}
+
 int run(const Options& options) {
   const GpuList list = list_gpus();
   if (list.gpus.empty()) {
@@ -339,6 +644,9 @@ int run(const Options& options) {
   if (options.large) run_large(options, caps, pool, ceiling);
   if (options.raster) run_raster(options, caps, pool);
   if (options.small) run_small(options, caps, pool);
+  if (options.sweep) run_sweep(options, caps, pool);
+  if (options.compare) run_compare(options, caps, pool);
+  if (options.json != nullptr) std::fclose(options.json);
   return 0;
 }
 
@@ -359,14 +667,29 @@ int main(int argc, char** argv) {
       options.budget_99k = true;
     else if (arg == "--raster")
       options.raster = true;
-    else if (arg == "--kernel" && i + 1 < argc)
+    else if (arg == "--compare")
+      options.compare = true;
+    else if (arg == "--sweep")
+      options.sweep = true;
+    else if (arg == "--rounds" && i + 1 < argc)
+      options.rounds = std::max(1, std::atoi(argv[++i]));
+    else if (arg == "--json" && i + 1 < argc) {
+      options.json = std::fopen(argv[++i], "w");
+      if (options.json == nullptr) {
+        std::printf("gemm_mma_probe: %s cannot be written\n", argv[i]);
+        return 2;
+      }
+    } else if (arg == "--kernel" && i + 1 < argc)
       options.kernel = argv[++i];
     else {
-      std::printf("usage: gemm_mma_probe [--large] [--small] [--ceiling] [--budget-99k] [--raster] [--kernel ID-PART]\n");
+      std::printf(
+          "usage: gemm_mma_probe [--large] [--small] [--ceiling] [--budget-99k] [--raster] [--compare] [--sweep] [--rounds N] [--json FILE] [--kernel "
+          "ID-PART]\n");
       return 2;
     }
   }
-  if (!options.large && !options.small && !options.raster && !options.ceiling) options.ceiling = options.large = options.small = true;
+  if (!options.large && !options.small && !options.raster && !options.ceiling && !options.compare && !options.sweep)
+    options.ceiling = options.large = options.small = true;
   try {
     return octavo::run(options);
   } catch (const std::exception& error) {

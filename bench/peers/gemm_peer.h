@@ -43,4 +43,14 @@ inline constexpr Peer kCutlassPeers[] = {
     {"cutlass 128x256x128 cooperative c1x2", cutlass_s8_sm90_4}, {"cutlass 256x128x128 cooperative c1x2", cutlass_s8_sm90_5},
 };
 
+// The CUTLASS 2.x configurations (mma.sync) that fit 99 KiB of shared memory: cutlass_s8_sm80.cu.
+bool cutlass_s8_sm80_0(const PeerGemm&);
+bool cutlass_s8_sm80_1(const PeerGemm&);
+bool cutlass_s8_sm80_2(const PeerGemm&);
+bool cutlass_s8_sm80_3(const PeerGemm&);
+bool cutlass_s8_sm80_4(const PeerGemm&);
+bool cutlass_s8_sm80_5(const PeerGemm&);
+bool cutlass_s8_sm80_6(const PeerGemm&);
+bool cutlass_s8_sm80_7(const PeerGemm&);
+
 }  // namespace octavo::bench

@@ -24,4 +24,17 @@ OCTAVO_HOST_DEVICE constexpr int swizzled_offset(int row, int chunk) {
   return row * kRowBytes + swizzled_chunk<kRowBytes>(row, chunk) * kChunkBytes;
 }
 
+// The same for rows of w in the order of b_lane_row: a phase reads rows 8·i + {0, 1} plus a constant, i = 0 … 3.
+//   64-byte rows: chunk ^ i;  longer ones: chunk ^ (2·i + row % 2)
+template <int kRowBytes>
+OCTAVO_HOST_DEVICE constexpr int w_swizzle(int row) {
+  if constexpr (kRowBytes == 64) return (row >> 3) & 3;
+  return ((row >> 3) & 3) * 2 + (row & 1);
+}
+
+template <int kRowBytes>
+OCTAVO_HOST_DEVICE constexpr int w_swizzled_offset(int row, int chunk) {
+  return row * kRowBytes + (chunk ^ w_swizzle<kRowBytes>(row)) * kChunkBytes;
+}
+
 }  // namespace octavo::cuda

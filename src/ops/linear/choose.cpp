@@ -50,6 +50,14 @@ double together_clocks(std::initializer_list<double> units) {
   return std::pow(sum, 0.25);
 }
 
+// CTAs of a kernel that share an SM: as many as it was built for, where their shared memory fits.
+int resident_ctas(const GemmKernel& kernel, const DeviceCaps& caps) {
+  constexpr std::int64_t kReservedShared = 1024;  // per CTA, by the driver
+  if (caps.shared_per_sm_bytes <= 0) return kernel.config.ctas_per_sm;
+  const std::int64_t fitting = std::int64_t(caps.shared_per_sm_bytes) / (kernel.shared_bytes + kReservedShared);
+  return int(std::clamp<std::int64_t>(fitting, 1, kernel.config.ctas_per_sm));
+}
+
 double memory_bytes_per_second(const DeviceCaps& caps) {
   const double sheet = 2.0 * double(caps.memory_clock_khz) * 1e3 * double(caps.memory_bus_bits) / 8;
   return (sheet > 0 ? sheet : 500e9) * 0.88;
@@ -90,10 +98,11 @@ double estimate_gemm_seconds(const GemmKernel& kernel, const GemmProblem& proble
                                      slice_bytes / (rates.l2_bytes * std::max(1, c.cluster_m * c.cluster_n))});
   if (!is_wgmma && c.stages == 2 && caps.sm >= 80) per_tile *= kTwoStages;
   const double store = double(c.tile_m) * c.tile_n * double(bytes_of(problem.out)) / kStoreBytesPerClock;
-  const bool hidden = c.ctas_per_sm > 1 || c.pingpong;  // a neighbour multiplies meanwhile
+  const int resident = resident_ctas(kernel, caps);
+  const bool hidden = resident > 1 || c.pingpong;  // a neighbour multiplies meanwhile
 
   const double per_sm = std::ceil(tiles / sms);
-  const double together = std::min<double>(per_sm, c.ctas_per_sm);
+  const double together = std::min<double>(per_sm, resident);
   const double busy = std::min(1.0, alone * together);
   const double at_work = (per_sm * per_tile / busy + kTileClocks + (hidden ? store : per_sm * store)) / clock;
   const double at_memory = unique_bytes / memory_bytes_per_second(caps) + kTileClocks / clock;

@@ -69,11 +69,10 @@ inline device::GemmArgs args_of(const GemmProblem& problem, int tile_m, int tile
   }
   args.n = int(problem.n);
   args.k = int(problem.k);
-  args.tiles_m0 = int(tiles_of(problem.group[0].m, tile_m));
-  args.tiles_m1 = problem.groups > 1 ? int(tiles_of(problem.group[1].m, tile_m)) : 0;
-  args.tiles_n = int(tiles_of(problem.n, tile_n));
-  args.tiles = (args.tiles_m0 + args.tiles_m1) * args.tiles_n;
-  args.raster_group = raster_group > 0 ? raster_group : 1;
+  const int tiles_m1 = problem.groups > 1 ? int(tiles_of(problem.group[1].m, tile_m)) : 0;
+  args.order =
+      device::tile_order_of(int(tiles_of(problem.group[0].m, tile_m)), tiles_m1, int(tiles_of(problem.n, tile_n)), raster_group > 0 ? raster_group : 1);
+  args.tiles = (args.order.tiles_m0 + args.order.tiles_m1) * args.order.tiles_n;
   args.out = out_of(problem.out);
   args.finish = finish_of(problem.epilogue);
   args.k_per_split = args.k;

@@ -16,6 +16,7 @@ namespace {
 using cuda::kBankBytes;
 using cuda::kChunkBytes;
 using cuda::swizzled_offset;
+using cuda::w_swizzled_offset;
 
 constexpr int kLanes = 32;
 constexpr int kLanesPerPass = 8;
@@ -43,15 +44,17 @@ TYPED_TEST_SUITE(RowBytes, RowLengths);
 TYPED_TEST(RowBytes, swizzle_keeps_every_chunk_of_its_row) {
   constexpr int kRow = TypeParam::value;
   for (int row = 0; row < 64; ++row) {
-    std::set<int> places;
-    for (int chunk = 0; chunk < kRow / kChunkBytes; ++chunk) {
-      const int at = swizzled_offset<kRow>(row, chunk);
-      EXPECT_GE(at, row * kRow);
-      EXPECT_LT(at, (row + 1) * kRow);
-      EXPECT_EQ(at % kChunkBytes, 0);
-      places.insert(at);
+    for (const auto offset : {&swizzled_offset<kRow>, &w_swizzled_offset<kRow>}) {
+      std::set<int> places;
+      for (int chunk = 0; chunk < kRow / kChunkBytes; ++chunk) {
+        const int at = offset(row, chunk);
+        EXPECT_GE(at, row * kRow);
+        EXPECT_LT(at, (row + 1) * kRow);
+        EXPECT_EQ(at % kChunkBytes, 0);
+        places.insert(at);
+      }
+      EXPECT_EQ(int(places.size()), kRow / kChunkBytes);
     }
-    EXPECT_EQ(int(places.size()), kRow / kChunkBytes);
   }
 }
 
@@ -61,8 +64,29 @@ TYPED_TEST(RowBytes, fragment_loads_meet_no_bank_twice) {
     for (int step = 0; step < kRow / 32; ++step) {
       EXPECT_EQ(passes([&](int lane) { return swizzled_offset<kRow>(block + cuda::a_lane_row(lane), 2 * step + cuda::a_lane_chunk(lane)); }), 1)
           << "x rows " << block << " step " << step;
-      EXPECT_EQ(passes([&](int lane) { return swizzled_offset<kRow>(block + cuda::b_lane_row(lane), 2 * step + cuda::b_lane_chunk(lane)); }), 1)
-          << "w rows " << block << " step " << step;
+    }
+  }
+  for (int pair = 0; pair < 16; ++pair) {
+    const int row = cuda::b_pair_row(pair);
+    for (int step = 0; step < kRow / 32; ++step) {
+      EXPECT_EQ(passes([&](int lane) { return w_swizzled_offset<kRow>(row + cuda::b_lane_row(lane), 2 * step + cuda::b_lane_chunk(lane)); }), 1)
+          << "w pair " << pair << " step " << step;
+    }
+    // The kernel adds a pair's rows to the address of pair 0.
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const int chunk = cuda::b_lane_chunk(lane);
+      EXPECT_EQ(w_swizzled_offset<kRow>(row + cuda::b_lane_row(lane), chunk), w_swizzled_offset<kRow>(cuda::b_lane_row(lane), chunk) + row * kRow);
+    }
+  }
+}
+
+// store_epilogue.cuh: lane t of a row's four holds columns 8t … 8t + 7 of a group of 32, columns 2t and 2t + 1 of each of its four n8 blocks.
+TEST(WRows, a_lane_of_a_row_holds_eight_neighbours) {
+  for (int block = 0; block < 8; ++block) {
+    for (int column = 0; column < 8; ++column) {
+      const int lane = block % 2 * 16 + column;  // names the row of w that becomes this column: fragment_lanes.h
+      const int t = column / 2;
+      EXPECT_EQ(cuda::b_pair_row(block / 2) + cuda::b_lane_row(lane), block / 4 * cuda::kGroupRows + 8 * t + block % 4 * 2 + column % 2);
     }
   }
 }
@@ -72,7 +96,10 @@ TYPED_TEST(RowBytes, steps_are_one_exclusive_or_apart) {
   constexpr int kRow = TypeParam::value;
   for (int row = 0; row < 64; ++row) {
     for (int step = 0; step < kRow / 32; ++step) {
-      for (int half = 0; half < 2; ++half) EXPECT_EQ(swizzled_offset<kRow>(row, 2 * step + half), swizzled_offset<kRow>(row, half) ^ (step * 32));
+      for (int half = 0; half < 2; ++half) {
+        EXPECT_EQ(swizzled_offset<kRow>(row, 2 * step + half), swizzled_offset<kRow>(row, half) ^ (step * 32));
+        EXPECT_EQ(w_swizzled_offset<kRow>(row, 2 * step + half), w_swizzled_offset<kRow>(row, half) ^ (step * 32));
+      }
     }
   }
 }
@@ -83,6 +110,20 @@ TYPED_TEST(RowBytes, copies_write_no_bank_twice) {
   constexpr int kChunks = kRow / kChunkBytes;
   for (int first = 0; first < 1024; first += kLanes) {
     EXPECT_EQ(passes([&](int lane) { return swizzled_offset<kRow>((first + lane) / kChunks, (first + lane) % kChunks); }), 1) << "thread " << first;
+    EXPECT_EQ(passes([&](int lane) { return w_swizzled_offset<kRow>((first + lane) / kChunks, (first + lane) % kChunks); }), 1) << "thread " << first;
+  }
+}
+
+// A thread's later copies of w: the first one's address, an exclusive or of the swizzle, whole rows added.
+TYPED_TEST(RowBytes, passes_over_w_differ_by_an_exclusive_or) {
+  constexpr int kRow = TypeParam::value;
+  for (const int rows_per_pass : {8, 16, 32, 64}) {
+    for (int row = 0; row < rows_per_pass; ++row) {
+      for (int first = 0; first < 256; first += rows_per_pass) {
+        const int flip = cuda::w_swizzle<kRow>(first) * kChunkBytes;
+        EXPECT_EQ(w_swizzled_offset<kRow>(first + row, 1), (w_swizzled_offset<kRow>(row, 1) ^ flip) + first * kRow);
+      }
+    }
   }
 }
 

@@ -19,14 +19,14 @@ using cuda::kChunkBytes;
 constexpr int kLanes = 32;
 constexpr int kStepBytes = 32;
 
-int offset_of(int row_bytes, int row, int chunk) {
+int offset_of(bool is_x, int row_bytes, int row, int chunk) {
   switch (row_bytes) {
     case 64:
-      return cuda::swizzled_offset<64>(row, chunk);
+      return is_x ? cuda::swizzled_offset<64>(row, chunk) : cuda::w_swizzled_offset<64>(row, chunk);
     case 128:
-      return cuda::swizzled_offset<128>(row, chunk);
+      return is_x ? cuda::swizzled_offset<128>(row, chunk) : cuda::w_swizzled_offset<128>(row, chunk);
     case 256:
-      return cuda::swizzled_offset<256>(row, chunk);
+      return is_x ? cuda::swizzled_offset<256>(row, chunk) : cuda::w_swizzled_offset<256>(row, chunk);
     default:
       ADD_FAILURE() << "rows of " << row_bytes << " bytes: their swizzle is not tested";
       return 0;
@@ -57,13 +57,14 @@ TEST(LinearCatalogAddresses, every_mma_tile_loads_and_copies_without_conflicts) 
     ASSERT_EQ(slice_x % kBankBytes, 0);
     ASSERT_EQ((c.tile_m + c.tile_n) * k % kBankBytes, 0);
     const auto all_steps = [&](int rows, int warps, bool is_x) {
-      for (int row = 0; row < rows; row += 16) {
-        ASSERT_EQ(rows / warps % 16, 0);  // a warp's part is whole blocks
+      for (int block = 0; block < rows / 16; ++block) {
+        ASSERT_EQ(rows / warps % (is_x ? 16 : cuda::kGroupRows), 0);  // a warp's part is whole blocks of x, whole groups of w
+        const int row = is_x ? 16 * block : cuda::b_pair_row(block);
         for (int step = 0; step < k / kStepBytes; ++step) {
           EXPECT_TRUE(is_free_of_conflicts([&](int lane) {
             const int lane_row = is_x ? cuda::a_lane_row(lane) : cuda::b_lane_row(lane);
             const int lane_chunk = is_x ? cuda::a_lane_chunk(lane) : cuda::b_lane_chunk(lane);
-            return (offset_of(k, lane_row, lane_chunk) ^ (step * kStepBytes)) + row * k;
+            return (offset_of(is_x, k, lane_row, lane_chunk) ^ (step * kStepBytes)) + row * k;
           })) << (is_x ? "x" : "w")
               << " rows " << row << " step " << step;
         }
@@ -75,8 +76,10 @@ TEST(LinearCatalogAddresses, every_mma_tile_loads_and_copies_without_conflicts) 
     const int threads = 32 * c.warps_m * c.warps_n * c.warps_k;
     const int chunks = k / kChunkBytes;
     for (int warp = 0; warp < threads / kLanes; ++warp) {
-      EXPECT_TRUE(is_free_of_conflicts([&](int lane) { return offset_of(k, (warp * kLanes + lane) / chunks, (warp * kLanes + lane) % chunks); }))
-          << "copies of warp " << warp;
+      for (const bool is_x : {true, false}) {
+        EXPECT_TRUE(is_free_of_conflicts([&](int lane) { return offset_of(is_x, k, (warp * kLanes + lane) / chunks, (warp * kLanes + lane) % chunks); }))
+            << "copies of warp " << warp;
+      }
     }
     EXPECT_EQ(threads / chunks % 8, 0) << "a thread's later copies have the first one's swizzle";
   }

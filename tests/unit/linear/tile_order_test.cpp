@@ -35,6 +35,30 @@ TEST(TileOrder, one_problem_after_the_other) {
   for (int id = 0; id < 20; ++id) EXPECT_EQ(locate_tile(id, 2, 3, 4, 2).group, id < 8 ? 0 : 1);
 }
 
+TEST(TileOrder, divides_as_division_does) {
+  for (const int d : {1, 2, 3, 5, 7, 12, 54, 1000, 65535, 65536, 65537, 1 << 30, (1 << 30) + 1, 2147483647}) {
+    const device::Divider by = device::divider_of(d);
+    for (const std::int64_t near : {std::int64_t{0}, std::int64_t{d}, std::int64_t{2} * d, std::int64_t{2147483647} / d * d, std::int64_t{2147483647}}) {
+      for (std::int64_t n = near - 2; n <= near + 2; ++n) {
+        if (n < 0 || n > 2147483647) continue;
+        EXPECT_EQ(device::quotient(int(n), by), n / d) << n << " / " << d;
+      }
+    }
+  }
+}
+
+TEST(TileOrder, kernels_find_the_same_tiles) {
+  for (const auto& [m0, m1, n, group] :
+       {std::tuple{1, 0, 1, 1}, {7, 0, 5, 3}, {32, 36, 18, 8}, {0, 4, 3, 2}, {5, 1, 9, 16}, {13, 13, 1, 4}, {3, 0, 100, 300}}) {
+    const device::TileOrder order = device::tile_order_of(m0, m1, n, group);
+    for (int id = 0; id < (m0 + m1) * n; ++id) {
+      const TilePosition want = locate_tile(id, m0, m1, n, group);
+      const TilePosition at = locate_tile(id, order);
+      EXPECT_EQ(std::tuple(at.group, at.m_tile, at.n_tile), std::tuple(want.group, want.m_tile, want.n_tile)) << "tile " << id;
+    }
+  }
+}
+
 TEST(BestRasterGroup, is_the_rounded_root) {
   EXPECT_EQ(best_raster_group(132, 128, 256, 1000), 16);  // sqrt(264) = 16.2
   EXPECT_EQ(best_raster_group(82, 128, 256, 1000), 13);   // sqrt(164) = 12.8

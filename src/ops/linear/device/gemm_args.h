@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "ops/linear/device/tile_order.h"
+
 namespace octavo::device {
 
 enum class Out : int { bf16, f16, f32, s32 };
@@ -29,11 +31,8 @@ struct GemmArgs {
   GemmOperand operand[2];
   int n;
   int k;
-  int tiles_m0;
-  int tiles_m1;
-  int tiles_n;
+  TileOrder order;
   int tiles;
-  int raster_group;
   Out out;
   Finish finish;
   int k_per_split;            // = k when not split; a multiple of the tile's K otherwise

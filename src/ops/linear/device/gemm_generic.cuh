@@ -30,10 +30,10 @@ __device__ __forceinline__ void gather_rows(std::int8_t (*to)[kGenericPitch], co
 __global__ void __launch_bounds__(kGenericThreads) gemm_w8a8_generic(const __grid_constant__ GemmArgs args) {
   __shared__ __align__(16) std::int8_t x_slice[kGenericTile][kGenericPitch];
   __shared__ __align__(16) std::int8_t w_slice[kGenericTile][kGenericPitch];
-  const int tile_m = int(blockIdx.x) / args.tiles_n;  // of both problems together
-  const int tile_n = int(blockIdx.x) % args.tiles_n;
-  const GemmOperand& op = args.operand[tile_m >= args.tiles_m0 ? 1 : 0];
-  const std::int64_t m0 = std::int64_t(tile_m >= args.tiles_m0 ? tile_m - args.tiles_m0 : tile_m) * kGenericTile;
+  const int tile_m = int(blockIdx.x) / args.order.tiles_n;  // of both problems together
+  const int tile_n = int(blockIdx.x) % args.order.tiles_n;
+  const GemmOperand& op = args.operand[tile_m >= args.order.tiles_m0 ? 1 : 0];
+  const std::int64_t m0 = std::int64_t(tile_m >= args.order.tiles_m0 ? tile_m - args.order.tiles_m0 : tile_m) * kGenericTile;
   const int n0 = tile_n * kGenericTile;
   const int thread_m = int(threadIdx.x) / 16 * 4;
   const int thread_n = int(threadIdx.x) % 16 * 4;

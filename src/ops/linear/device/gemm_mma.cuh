@@ -43,8 +43,9 @@ inline constexpr int kStepBytes = 32;  // K of one m16n8k32
 inline constexpr int kMmaM = 16;
 inline constexpr int kMmaN = 8;
 
-// How fragments are kept: `doubled` holds two whole steps; `streamed` replaces each fragment right after its last use, in fewer registers.
-enum class Fragments { doubled, streamed };
+// How fragments are kept: `doubled` holds two whole steps; `streamed` replaces each fragment right after its last use, in fewer registers;
+// `paired` does so for two m16 blocks at a time, which leaves twice as many products between asking for a fragment and using it.
+enum class Fragments { doubled, streamed, paired };
 
 // How a slice travels: `async` by cp.async (sm_80 on), `registers` by way of registers, one slice further ahead (sm_75, which also has only small mma).
 enum class Copies { async, registers };
@@ -86,9 +87,12 @@ struct MmaTile {
   static constexpr int kSharedBytes = kScales + (kM + kN) * 4;
 
   static_assert(kWarpM % kMmaM == 0 && kWarpN % (4 * kMmaN) == 0, "a warp's part is whole m16 blocks and whole groups of four n8 blocks");
-  static_assert(kSteps >= 1 && (kSteps * kBlocksM) % 2 == 0 && (kFragments == Fragments::streamed || kSteps % 2 == 0),
+  static_assert(kSteps >= 1 && (kFragments == Fragments::streamed ? kSteps * kBlocksM % 2 == 0
+                                : kFragments == Fragments::paired ? kBlocksM % 2 == 0 && kBlocksM >= 4 && kSteps * kBlocksM % 4 == 0
+                                                                  : kSteps % 2 == 0),
                 "fragment buffers alternate at compile time");
-  static_assert(kThreads % kChunks == 0 && kRowsPerPass % 8 == 0, "every pass of a thread has the same swizzle");
+  static_assert(kThreads % kChunks == 0 && kRowsPerPass % 8 == 0, "every pass of a thread over x has the same swizzle");
+  static_assert((kRowsPerPass & (kRowsPerPass - 1)) == 0 || kRowsPerPass % 32 == 0, "passes over w differ by an exclusive or of the swizzle");
   static_assert((kSteps & (kSteps - 1)) == 0, "steps are addressed by exclusive or");
   static_assert((kWarpsK - 1) * kM * kN * 4 <= kStages * kSlice, "sums of the other K parts are exchanged in the slots");
   static_assert(kParts <= 32, "one bit per copy");
@@ -101,30 +105,37 @@ struct MmaTile {
     const int position = Schedule_::kCopyStart * kProducts / 32 + part * Schedule_::kCopyGap;
     return position < kProducts ? position : kProducts - 1;
   }
+  // The same for `paired`, counted from the first product of the last but one pair of rows.
+  static OCTAVO_HOST_DEVICE constexpr int paired_copy_position(int part) { return 2 + part * (2 * kBlocksN - 2) / kParts; }
 };
 
 // The copying side: where the next slice comes from. Runs kStages slices ahead of the products.
 template <class T>
 struct SliceCopy {
   static constexpr bool kAsync = T::kCopies == Copies::async;
-  // Rows beyond M or N: small tiles copy zeros for them, at three instructions a copy. Large ones, which cannot spare the instructions, read
-  // rows of the tile over again; spread over all of them, since with one row every CTA waits for the same L2 line.
-  static constexpr bool kMasked = T::kFragments == Fragments::streamed || T::kM * T::kN <= 128 * 96;
+  // Where sums leave few registers: one offset per operand walks from pass to pass.
+  static constexpr bool kLean = T::kProducts * 4 > 128;
+  static_assert(kAsync || !kLean, "slices that travel by registers are fetched before they are stored");
+  // Rows beyond M or N: small tiles and lean ones copy zeros for them, at three instructions a copy. The others read rows of the tile over again;
+  // spread over all of them, since with one row every CTA waits for the same L2 line.
+  static constexpr bool kMasked = kLean || T::kFragments == Fragments::streamed || T::kM * T::kN <= 128 * 96;
   const std::int8_t* x;  // first row of the tile, at the present k; the same for the whole CTA
   const std::int8_t* w;
-  std::uint32_t x_offset[T::kPassesX];  // of this thread's chunk in each pass, bytes
-  std::uint32_t w_offset[T::kPassesW];
-  std::uint32_t valid;  // bit p: part p has a row of x or w
-  int k_left;           // of the tile's K, from the present slice on; 0: no tile left, zeros are copied
+  std::uint32_t x_offset[kLean ? 1 : T::kPassesX];  // of this thread's chunk in each pass, bytes; lean: in the pass that is copied next
+  std::uint32_t w_offset[kLean ? 1 : T::kPassesW];
+  std::uint32_t x_pass, w_pass;  // lean: bytes from one pass to the next, the same for the whole CTA
+  std::uint32_t valid;           // bit p: part p has a row of x or w
+  int k_left;                    // of the tile's K, from the present slice on; 0: no tile left, zeros are copied
   int tile;
-  std::uint32_t to;  // this thread's chunk in slot 0
+  std::uint32_t x_to, w_to;  // this thread's chunk of either in slot 0
   int row, chunk;
   uint4 held[kAsync ? 1 : T::kParts];  // the next slice, when it travels by registers
 
   __device__ __forceinline__ void start(const GemmArgs& args, std::uint32_t shared) {
     row = int(threadIdx.x) / T::kChunks;
     chunk = int(threadIdx.x) % T::kChunks;
-    to = shared + cuda::swizzled_offset<T::kK>(row, chunk);
+    x_to = shared + cuda::swizzled_offset<T::kK>(row, chunk);
+    w_to = shared + T::kSliceX + cuda::w_swizzled_offset<T::kK>(row, chunk);
     tile = int(blockIdx.x);
     open_tile(args);
     if constexpr (!kAsync) fetch();
@@ -133,7 +144,7 @@ struct SliceCopy {
   __device__ __forceinline__ void open_tile(const GemmArgs& args) {
     k_left = 0;
     if (tile >= args.tiles) return;
-    const TilePosition at = locate_tile(tile, args.tiles_m0, args.tiles_m1, args.tiles_n, args.raster_group);
+    const TilePosition at = locate_tile(tile, args.order);
     const GemmOperand& op = args.operand[at.group];
     const int m0 = at.m_tile * T::kM;
     const int n0 = at.n_tile * T::kN;
@@ -145,9 +156,12 @@ struct SliceCopy {
     const int x_rows = op.m - m0;
     const int w_rows = args.n - n0;
 #pragma unroll
-    for (int pass = 0; pass < T::kPassesX; ++pass) x_offset[pass] = offset_of(row + pass * T::kRowsPerPass, x_rows, op.x_stride, pass);
+    for (int pass = T::kPassesX - 1; pass >= 0; --pass) x_offset[kLean ? 0 : pass] = offset_of(row + pass * T::kRowsPerPass, x_rows, op.x_stride, pass);
 #pragma unroll
-    for (int pass = 0; pass < T::kPassesW; ++pass) w_offset[pass] = offset_of(row + pass * T::kRowsPerPass, w_rows, op.w_stride, T::kPassesX + pass);
+    for (int pass = T::kPassesW - 1; pass >= 0; --pass)
+      w_offset[kLean ? 0 : pass] = offset_of(row + pass * T::kRowsPerPass, w_rows, op.w_stride, T::kPassesX + pass);
+    x_pass = T::kRowsPerPass * std::uint32_t(op.x_stride);
+    w_pass = T::kRowsPerPass * std::uint32_t(op.w_stride);
   }
 
   __device__ __forceinline__ std::uint32_t offset_of(int tile_row, int rows, std::int64_t stride, int part) {
@@ -166,15 +180,36 @@ struct SliceCopy {
     return first + T::kRowsPerPass <= rows || row + first < rows;
   }
 
-  __device__ __forceinline__ const std::int8_t* from(int part) const { return part < T::kPassesX ? x + x_offset[part] : w + w_offset[part - T::kPassesX]; }
+  __device__ __forceinline__ const std::int8_t* from(int part) const {
+    if constexpr (kLean) return part < T::kPassesX ? x + x_offset[0] : w + w_offset[0];
+    return part < T::kPassesX ? x + x_offset[kLean ? 0 : part] : w + w_offset[kLean ? 0 : part - T::kPassesX];
+  }
+
+  // Lean: from part to part, and from an operand's last back to its first.
+  __device__ __forceinline__ void walk(int part) {
+    if constexpr (kLean) {
+      if (part < T::kPassesX) {
+        x_offset[0] = cuda::recomputed(part == T::kPassesX - 1 ? x_offset[0] - x_pass * (T::kPassesX - 1) : x_offset[0] + x_pass);
+      } else {
+        w_offset[0] = cuda::recomputed(part == T::kParts - 1 ? w_offset[0] - w_pass * (T::kPassesW - 1) : w_offset[0] + w_pass);
+      }
+    }
+  }
 
   // Bits of the parts that bring bytes of the present slice: none where K has ended.
   __device__ __forceinline__ std::uint32_t wanted() const { return k_left > chunk * cuda::kChunkBytes ? valid : 0; }
 
   // One chunk of the next slice into the slot at byte `slot`; `bits` is wanted().
-  __device__ __forceinline__ void copy_part(int part, std::uint32_t slot, std::uint32_t bits) const {
-    if (!in_tile(part)) return;
-    const std::uint32_t at = to + slot + (part < T::kPassesX ? part * T::kRowsPerPass * T::kK : T::kSliceX + (part - T::kPassesX) * T::kRowsPerPass * T::kK);
+  __device__ __forceinline__ void copy_part(int part, std::uint32_t slot, std::uint32_t bits) {
+    if (in_tile(part)) write_part(part, slot, bits);
+    walk(part);
+  }
+
+  __device__ __forceinline__ void write_part(int part, std::uint32_t slot, std::uint32_t bits) const {
+    const int first = (part < T::kPassesX ? part : part - T::kPassesX) * T::kRowsPerPass;
+    // Rows of a pass are below kRowsPerPass, so the swizzle of `first` joins theirs by an exclusive or.
+    const std::uint32_t flip = part < T::kPassesX ? 0u : std::uint32_t(cuda::w_swizzle<T::kK>(first) * cuda::kChunkBytes);
+    const std::uint32_t at = (((part < T::kPassesX ? x_to : w_to) + slot) ^ flip) + std::uint32_t(first * T::kK);
     if constexpr (kAsync) {
       cuda::cp_async_16b_or_zero(at, from(part), kMasked ? bits & (1u << part) : bits);
     } else {
@@ -256,7 +291,7 @@ struct WarpProduct {
 
   __device__ __forceinline__ void start(std::uint32_t shared, int warp_m, int warp_n, int warp_k, int lane) {
     x_base = shared + cuda::swizzled_offset<T::kK>(warp_m * T::kWarpM + cuda::a_lane_row(lane), cuda::a_lane_chunk(lane));
-    w_base = shared + T::kSliceX + cuda::swizzled_offset<T::kK>(warp_n * T::kWarpN + cuda::b_lane_row(lane), cuda::b_lane_chunk(lane));
+    w_base = shared + T::kSliceX + cuda::w_swizzled_offset<T::kK>(warp_n * T::kWarpN + cuda::b_lane_row(lane), cuda::b_lane_chunk(lane));
     const std::uint32_t first_step = std::uint32_t(warp_k * T::kSteps * kStepBytes);
     x_base ^= first_step;
     w_base ^= first_step;
@@ -287,7 +322,7 @@ struct WarpProduct {
     cuda::ldmatrix_x4(a, ((x_base + slot) ^ std::uint32_t(step * kStepBytes)) + block * kMmaM * T::kK);
   }
   __device__ __forceinline__ void load_w(std::uint32_t (&b)[4], std::uint32_t slot, int step, int pair) const {
-    cuda::ldmatrix_x4(b, ((w_base + slot) ^ std::uint32_t(step * kStepBytes)) + pair * 2 * kMmaN * T::kK);
+    cuda::ldmatrix_x4(b, ((w_base + slot) ^ std::uint32_t(step * kStepBytes)) + cuda::b_pair_row(pair) * T::kK);
   }
   // Load number `load` of a step, in the order of first use: x block 0, all of w, the other x blocks.
   __device__ __forceinline__ void load_in_order(int load, std::uint32_t (&a)[T::kBlocksM][4], std::uint32_t (&b)[T::kPairs][4], std::uint32_t slot,
@@ -337,7 +372,8 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
   for (int tile = int(blockIdx.x); tile < args.tiles; tile += int(gridDim.x)) {
     product.clear();
     constexpr bool kDoubled = T::kFragments == Fragments::doubled;
-    std::uint32_t a[2][kDoubled ? T::kBlocksM : 1][4];
+    constexpr bool kPaired = T::kFragments == Fragments::paired;
+    std::uint32_t a[2][kDoubled ? T::kBlocksM : kPaired ? 2 : 1][4];
     std::uint32_t b[kDoubled ? 2 : 1][T::kPairs][4];
     // The first fragments. Asked for again here rather than kept through the epilogue, which wants the registers.
     if constexpr (kDoubled) {
@@ -345,6 +381,7 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
       for (int load = 0; load < T::kLoads; ++load) product.load_in_order(load, a[0], b[0], slot, 0);
     } else {
       product.load_x(a[0][0], slot, 0, 0);
+      if constexpr (kPaired) product.load_x(a[0][1], slot, 0, 1);
 #pragma unroll
       for (int pair = 0; pair < T::kPairs; ++pair) product.load_w(b[0][pair], slot, 0, pair);
     }
@@ -357,8 +394,10 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
       const auto hand_over = [&] {
         copy.template wait<T::kStages - 2>();
         __syncthreads();
-        if (slice == 0) {  // all warps have left the last epilogue
-          const TilePosition at = locate_tile(tile, args.tiles_m0, args.tiles_m1, args.tiles_n, args.raster_group);
+      };
+      const auto start_scales = [&] {  // behind the barrier
+        if (slice == 0) {              // all warps have left the last epilogue
+          const TilePosition at = locate_tile(tile, args.order);
           copy_scales<T>(args, args.operand[at.group], at.m_tile * T::kM, at.n_tile * T::kN, shared);
         }
       };
@@ -370,7 +409,10 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
         const int ahead_step = last_step ? 0 : step + 1;
         if constexpr (kDoubled) {
           const int now = step & 1;
-          if (last_step) hand_over();
+          if (last_step) {
+            hand_over();
+            start_scales();
+          }
 #pragma unroll
           for (int m = 0; m < T::kBlocksM; ++m) {
 #pragma unroll
@@ -391,6 +433,35 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
             }
           }
           if (last_step) copy.next_slice(args);
+        } else if constexpr (kPaired) {
+#pragma unroll
+          for (int rows = 0; rows < T::kBlocksM / 2; ++rows) {
+            const bool last_rows = rows == T::kBlocksM / 2 - 1;
+            const bool hand_over_rows = last_step && rows == T::kBlocksM / 2 - 2;
+            const int now = (step * (T::kBlocksM / 2) + rows) & 1;
+            if (last_step && last_rows) start_scales();  // a branch here keeps the assembler from mixing the copies before it with the loads behind it
+#pragma unroll
+            for (int n = 0; n < T::kBlocksN; ++n) {
+#pragma unroll
+              for (int row = 0; row < 2; ++row) {
+                const int there = n % 2 == 0 ? row : 1 - row;  // consecutive products share a or b
+                product.multiply(2 * rows + there, n, a[now][there], b[0][n / 2]);
+                const int done = 2 * n + row;
+                if (done < 2)
+                  product.load_x(a[now ^ 1][done], last_rows ? ahead_slot : slot, last_rows ? ahead_step : step, last_rows ? done : 2 * rows + 2 + done);
+                if (last_rows && done % 4 == 3) product.load_w(b[0][n / 2], ahead_slot, ahead_step, n / 2);
+                // The last fragments of this slot have been asked for. The copies stand here, where the fewest loads are.
+                if (hand_over_rows && done == 1) hand_over();
+                if (hand_over_rows) {
+#pragma unroll
+                  for (int part = 0; part < T::kParts; ++part) {
+                    if (T::paired_copy_position(part) == done) copy.copy_part(part, slot, bits);
+                  }
+                }
+              }
+            }
+          }
+          if (last_step) copy.next_slice(args);
         } else {
 #pragma unroll
           for (int m = 0; m < T::kBlocksM; ++m) {
@@ -398,6 +469,7 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
             const int now = (step * T::kBlocksM + m) & 1;
             if (last_step && last_row) {
               hand_over();
+              start_scales();
               copy.refill(args, slot);
             }
             product.load_x(a[now ^ 1][0], last_row ? ahead_slot : slot, last_row ? ahead_step : step, last_row ? 0 : m + 1);
@@ -440,7 +512,7 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
       }
     }
 
-    const TilePosition at = locate_tile(tile, args.tiles_m0, args.tiles_m1, args.tiles_n, args.raster_group);
+    const TilePosition at = locate_tile(tile, args.order);
     const float* scales = reinterpret_cast<const float*>(shared_bytes + T::kScales);
     const TileScales here{scales + warp_m * T::kWarpM, scales + T::kM + warp_n * T::kWarpN};
     Epilogue{}(args, args.operand[at.group], product, here, at.m_tile * T::kM + warp_m * T::kWarpM, at.n_tile * T::kN + warp_n * T::kWarpN, lane);
