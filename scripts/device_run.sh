@@ -2,7 +2,7 @@
 # Builds, tests, sanitises and measures on a GPU machine that may be bare: no network, no Debian packages.
 #   scripts/pack_device_deps.sh                         once, where the packages are; makes .device/deps.tar.xz
 #   OUT=results scripts/device_run.sh [part …]          on the GPU machine, from the root of the tree
-# Parts, in this order when none is named:  env build tests sanitize producers tune bench attention forward
+# Parts, in this order when none is named:  env build tests sanitize producers tune bench probe attention forward
 # Environment: OUT (records, default ./device-out), ARCHS (default 90a-real), JOBS, TESTS (name pattern of GPU tests, default all),
 #   TARGETS (more build targets), BENCH_ARGS, LIMIT (seconds for one part, default 400).
 # A part that fails is reported and the rest still run; the exit status is the number of failed parts.
@@ -16,7 +16,7 @@ archs=${ARCHS:-90a-real}
 limit=${LIMIT:-400}
 mkdir -p "$out"
 parts=("$@")
-[ ${#parts[@]} -eq 0 ] && parts=(env build tests sanitize producers tune bench attention forward)
+[ ${#parts[@]} -eq 0 ] && parts=(env build tests sanitize producers tune bench probe attention forward)
 
 deps=$build-deps
 if [ -f .device/deps.tar.xz ] && [ ! -d "$deps/usr" ]; then
@@ -52,7 +52,8 @@ part_build() {
   local generator=(-G Ninja)
   command -v ninja >/dev/null || generator=()
   cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DOCTAVO_CUDA=ON "-DOCTAVO_CUDA_ARCHS=$archs" \
-    ${CMAKE_PREFIX_PATH:+-DCMAKE_PREFIX_PATH=$CMAKE_PREFIX_PATH} || return 1
+    ${CMAKE_PREFIX_PATH:+-DCMAKE_PREFIX_PATH=$CMAKE_PREFIX_PATH} \
+    "-DOCTAVO_CUTLASS_SM80_OBJECTS=$(ls -d "$root"/.peers/dev/cutlass_sm80_?.o 2>/dev/null | paste -sd ';' -)" >"$out/configure.log" || { tail -20 "$out/configure.log"; return 1; }
   # gpu_all: every GPU test and GPU bench. Keep going, so that one broken file does not take the other rooms' results with it.
   local keep_going=(-k)
   command -v ninja >/dev/null && keep_going=(-k 0)
@@ -126,6 +127,15 @@ part_bench() {
   export OCTAVO_CUBLASLT=$library
   octavo bench linear --shapes ideogram4 --peers --explain dispatch --json ${BENCH_ARGS:-} >"$out/bench_linear.json"
   python3 scripts/show_bench.py "$out/bench_linear.json"
+}
+
+# The mma.sync family in the 99 KB configuration beside the ceiling of mma.sync, CUTLASS 2.x (its objects, if they were carried) and cuBLASLt INT8; small M.
+part_probe() {
+  local library
+  library=$(find / -name 'libcublasLt.so.1[23]' -not -path '/proc/*' 2>/dev/null | head -1)
+  export OCTAVO_CUBLASLT=$library
+  "$build/bin/gemm_mma_probe" --compare --rounds 12 --json "$out/compare.jsonl"
+  "$build/bin/gemm_mma_probe" --sweep --json "$out/sweep.jsonl"
 }
 
 part_attention() {
