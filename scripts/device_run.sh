@@ -53,7 +53,7 @@ part_build() {
   command -v ninja >/dev/null || generator=()
   cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release -DOCTAVO_CUDA=ON "-DOCTAVO_CUDA_ARCHS=$archs" \
     ${CMAKE_PREFIX_PATH:+-DCMAKE_PREFIX_PATH=$CMAKE_PREFIX_PATH} \
-    "-DOCTAVO_CUTLASS_SM80_OBJECTS=$(ls -d "$root"/.peers/dev/cutlass_sm80_?.o 2>/dev/null | paste -sd ';' -)" >"$out/configure.log" || { tail -20 "$out/configure.log"; return 1; }
+    "-DOCTAVO_CUTLASS_SM80_OBJECTS=$(ls -d "$root"/.peers/dev/cutlass_sm80_?.o 2>/dev/null | paste -sd ';' -)" >"$out/configure.log" 2>&1 || { tail -20 "$out/configure.log"; return 1; }
   # gpu_all: every GPU test and GPU bench. Keep going, so that one broken file does not take the other rooms' results with it.
   local keep_going=(-k)
   command -v ninja >/dev/null && keep_going=(-k 0)
