@@ -30,7 +30,6 @@ GPUS = {
 MIN_DENSITY = 0.50  # products among the instructions of a large tile's main loop
 ALLOWED_DENSITY = {"128x128x64 w2x2 s3": 0.46}  # misses it: four warps copy what eight do in the other large tiles
 MOST_OTHERS = 48  # instructions of a large tile's slice that are neither products, fragment loads, copies nor barriers
-ALLOWED_OTHERS = {"192x256x64 w2x4 s3 paired": 64}  # half as many products again as the other large tiles, and no registers to keep addresses in
 MIN_DISTANCE = 8  # products from one to the next on the same sums
 # Small tiles miss it, wherever the assembler puts their few products; what they have must not get less.
 ALLOWED_DISTANCE = {
@@ -42,7 +41,7 @@ RESERVED_SHARED = 1024  # per CTA, by the driver
 ROW_TYPES = {"0": "f32", "1": "bf16", "2": "f16"}  # cuda::RowType
 
 Kernel = collections.namedtuple("Kernel", "name arch registers stack shared code tile")  # tile: None for kernels other than gemm_w8a8_mma
-Tile = collections.namedtuple("Tile", "m n k warps_m warps_n warps_k stages ctas streamed by_registers paired")
+Tile = collections.namedtuple("Tile", "m n k warps_m warps_n warps_k stages ctas streamed by_registers")
 
 
 def tool(name):
@@ -65,12 +64,11 @@ def tile_of(mangled):
     if not found:
         return None
     numbers = [int(n) for n in re.findall(r"Li(\d+)E", found.group(1))]
-    return Tile(*numbers[:8], streamed=found.group(2) == "1", by_registers=found.group(3) == "1", paired=found.group(2) == "2")
+    return Tile(*numbers[:8], streamed=found.group(2) == "1", by_registers=found.group(3) == "1")
 
 
 def name_of(tile):
     text = f"{tile.m}x{tile.n}x{tile.k} w{tile.warps_m}x{tile.warps_n}" + (f"x{tile.warps_k}" if tile.warps_k > 1 else "") + f" s{tile.stages}"
-    text += " paired" if tile.paired else ""
     return text + (" streamed" if tile.streamed and not tile.by_registers else "") + (" registers" if tile.by_registers else "")
 
 
@@ -378,9 +376,8 @@ def check_loop(kernel):
         least = ALLOWED_DENSITY.get(kernel.name, MIN_DENSITY)
         if density(kernel) < least:
             wrong.append(f"only {density(kernel):.1%} of the main loop are products instead of {least:.0%}")
-        most = ALLOWED_OTHERS.get(kernel.name, MOST_OTHERS)
-        if others(counts) > most:
-            wrong.append(f"{others(counts)} other instructions per slice instead of {most}")
+        if others(counts) > MOST_OTHERS:
+            wrong.append(f"{others(counts)} other instructions per slice instead of {MOST_OTHERS}")
     return wrong
 
 
@@ -444,8 +441,6 @@ def table(kernels, predictions):
         f"- Density ≥ {MIN_DENSITY:.0%} in tiles from 128×128 on. {dense}: its four warps copy what eight do in the others.",
         "  Smaller tiles have few products per address and no limit.",
         f"- Others ≤ {MOST_OTHERS} in those tiles. **The design asked for 30**: addresses of copies and the test for the tile's end cost more.",
-        "  " + ", ".join(f"**{name} misses it** and is held to {most}" for name, most in ALLOWED_OTHERS.items())
-        + ": half as many products again, and no registers to keep addresses in.",
         f"- Distance ≥ {MIN_DISTANCE}. **Small tiles miss it** and are held to {near}.",
         "  Turing's tiles have no limit: quarters of a product follow each other on the same sums.",
     ]

@@ -75,7 +75,8 @@ double estimate_gemm_seconds(const GemmKernel& kernel, const GemmProblem& proble
   double unique_bytes = 0;
   for (int i = 0; i < problem.groups; ++i) {
     const double m = double(problem.group[i].m);
-    tiles += std::ceil(m / c.tile_m) * std::ceil(double(problem.n) / c.tile_n) * c.split_k;
+    // Whole clusters: rows past the last are computed, too, or their SMs idle.
+    tiles += std::ceil(m / (c.tile_m * c.cluster_m)) * c.cluster_m * std::ceil(double(problem.n) / (c.tile_n * c.cluster_n)) * c.cluster_n * c.split_k;
     unique_bytes += (m + double(problem.n)) * double(problem.k) + m * double(problem.n) * double(bytes_of(problem.out));
   }
   if (tiles == 0) return 0;

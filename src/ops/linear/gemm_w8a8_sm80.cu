@@ -5,7 +5,6 @@
 namespace octavo {
 namespace {
 
-using device::Fragments;
 using device::MmaTile;
 using gemm::mma_kernel;
 
@@ -13,17 +12,15 @@ constexpr std::string_view kFamily = "mma_sm80";
 constexpr ArchRange kArch{.min_sm = 80};
 
 //                  M    N    K   warps    stages  CTAs/SM
-using L0 = MmaTile<128, 256, 64, 2, 4, 1, 4, 1>;                     // the default: lowest demand on L2 that fits 99 KiB and 255 registers
-using L1 = MmaTile<256, 128, 64, 4, 2, 1, 4, 1>;                     // the same upright, for narrow N
-using L2 = MmaTile<192, 256, 64, 2, 4, 1, 3, 1, Fragments::paired>;  // a fifth less of L2 and shared memory per product; every register there is
-using M0 = MmaTile<128, 128, 64, 2, 2, 1, 3, 2>;                     // two CTAs per SM: one multiplies while the other stores
-using S0 = MmaTile<64, 128, 64, 2, 2, 1, 4, 2>;                      // M up to about a thousand
+using L0 = MmaTile<128, 256, 64, 2, 4, 1, 4, 1>;  // the default: lowest demand on L2 that fits 99 KiB and 255 registers
+using L1 = MmaTile<256, 128, 64, 4, 2, 1, 4, 1>;  // the same upright, for narrow N
+using M0 = MmaTile<128, 128, 64, 2, 2, 1, 3, 2>;  // two CTAs per SM: one multiplies while the other stores
+using S0 = MmaTile<64, 128, 64, 2, 2, 1, 4, 2>;   // M up to about a thousand
 
 // clang-format off
 constexpr GemmKernel kKernels[] = {
     mma_kernel<L0>("sm80_128x256x64_s4", kFamily, kArch),
     mma_kernel<L1>("sm80_256x128x64_s4", kFamily, kArch),
-    mma_kernel<L2>("sm80_192x256x64_s3", kFamily, kArch),
     mma_kernel<M0>("sm80_128x128x64_s3", kFamily, kArch),
     mma_kernel<S0>("sm80_64x128x64_s4", kFamily, kArch),
 };

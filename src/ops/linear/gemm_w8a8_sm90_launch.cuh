@@ -140,6 +140,7 @@ void launch(const GemmProblem& problem, int raster_group, const Options& options
   p.keep_x = options.keep_x;
 
   p.direct = is_direct(problem);
+  p.may_repeat_rows = problem.epilogue != GemmEpilogue::gated_residual;
   p.vector_y = p.vector_residual = true;
   for (int g = 0; g < problem.groups; ++g) {
     const GemmOperands& o = problem.group[g];

@@ -44,8 +44,7 @@ inline constexpr int kMmaM = 16;
 inline constexpr int kMmaN = 8;
 
 // How fragments are kept: `doubled` holds two whole steps; `streamed` replaces each fragment right after its last use, in fewer registers;
-// `paired` does so for two m16 blocks at a time, which leaves twice as many products between asking for a fragment and using it.
-enum class Fragments { doubled, streamed, paired };
+enum class Fragments { doubled, streamed };
 
 // How a slice travels: `async` by cp.async (sm_80 on), `registers` by way of registers, one slice further ahead (sm_75, which also has only small mma).
 enum class Copies { async, registers };
@@ -87,9 +86,7 @@ struct MmaTile {
   static constexpr int kSharedBytes = kScales + (kM + kN) * 4;
 
   static_assert(kWarpM % kMmaM == 0 && kWarpN % (4 * kMmaN) == 0, "a warp's part is whole m16 blocks and whole groups of four n8 blocks");
-  static_assert(kSteps >= 1 && (kFragments == Fragments::streamed ? kSteps * kBlocksM % 2 == 0
-                                : kFragments == Fragments::paired ? kBlocksM % 2 == 0 && kBlocksM >= 4 && kSteps * kBlocksM % 4 == 0
-                                                                  : kSteps % 2 == 0),
+  static_assert(kSteps >= 1 && (kFragments == Fragments::streamed ? kSteps * kBlocksM % 2 == 0 : kSteps % 2 == 0),
                 "fragment buffers alternate at compile time");
   static_assert(kThreads % kChunks == 0 && kRowsPerPass % 8 == 0, "every pass of a thread over x has the same swizzle");
   static_assert((kRowsPerPass & (kRowsPerPass - 1)) == 0 || kRowsPerPass % 32 == 0, "passes over w differ by an exclusive or of the swizzle");
@@ -105,27 +102,21 @@ struct MmaTile {
     const int position = Schedule_::kCopyStart * kProducts / 32 + part * Schedule_::kCopyGap;
     return position < kProducts ? position : kProducts - 1;
   }
-  // The same for `paired`, counted from the first product of the last but one pair of rows.
-  static OCTAVO_HOST_DEVICE constexpr int paired_copy_position(int part) { return 2 + part * (2 * kBlocksN - 2) / kParts; }
 };
 
 // The copying side: where the next slice comes from. Runs kStages slices ahead of the products.
 template <class T>
 struct SliceCopy {
   static constexpr bool kAsync = T::kCopies == Copies::async;
-  // Where sums leave few registers: one offset per operand walks from pass to pass.
-  static constexpr bool kLean = T::kProducts * 4 > 128;
-  static_assert(kAsync || !kLean, "slices that travel by registers are fetched before they are stored");
-  // Rows beyond M or N: small tiles and lean ones copy zeros for them, at three instructions a copy. The others read rows of the tile over again;
+  // Rows beyond M or N: small tiles copy zeros for them, at three instructions a copy. The others read rows of the tile over again;
   // spread over all of them, since with one row every CTA waits for the same L2 line.
-  static constexpr bool kMasked = kLean || T::kFragments == Fragments::streamed || T::kM * T::kN <= 128 * 96;
+  static constexpr bool kMasked = T::kFragments == Fragments::streamed || T::kM * T::kN <= 128 * 96;
   const std::int8_t* x;  // first row of the tile, at the present k; the same for the whole CTA
   const std::int8_t* w;
-  std::uint32_t x_offset[kLean ? 1 : T::kPassesX];  // of this thread's chunk in each pass, bytes; lean: in the pass that is copied next
-  std::uint32_t w_offset[kLean ? 1 : T::kPassesW];
-  std::uint32_t x_pass, w_pass;  // lean: bytes from one pass to the next, the same for the whole CTA
-  std::uint32_t valid;           // bit p: part p has a row of x or w
-  int k_left;                    // of the tile's K, from the present slice on; 0: no tile left, zeros are copied
+  std::uint32_t x_offset[T::kPassesX];  // of this thread's chunk in each pass, bytes
+  std::uint32_t w_offset[T::kPassesW];
+  std::uint32_t valid;  // bit p: part p has a row of x or w
+  int k_left;           // of the tile's K, from the present slice on; 0: no tile left, zeros are copied
   int tile;
   std::uint32_t x_to, w_to;  // this thread's chunk of either in slot 0
   int row, chunk;
@@ -156,12 +147,9 @@ struct SliceCopy {
     const int x_rows = op.m - m0;
     const int w_rows = args.n - n0;
 #pragma unroll
-    for (int pass = T::kPassesX - 1; pass >= 0; --pass) x_offset[kLean ? 0 : pass] = offset_of(row + pass * T::kRowsPerPass, x_rows, op.x_stride, pass);
+    for (int pass = T::kPassesX - 1; pass >= 0; --pass) x_offset[pass] = offset_of(row + pass * T::kRowsPerPass, x_rows, op.x_stride, pass);
 #pragma unroll
-    for (int pass = T::kPassesW - 1; pass >= 0; --pass)
-      w_offset[kLean ? 0 : pass] = offset_of(row + pass * T::kRowsPerPass, w_rows, op.w_stride, T::kPassesX + pass);
-    x_pass = T::kRowsPerPass * std::uint32_t(op.x_stride);
-    w_pass = T::kRowsPerPass * std::uint32_t(op.w_stride);
+    for (int pass = T::kPassesW - 1; pass >= 0; --pass) w_offset[pass] = offset_of(row + pass * T::kRowsPerPass, w_rows, op.w_stride, T::kPassesX + pass);
   }
 
   __device__ __forceinline__ std::uint32_t offset_of(int tile_row, int rows, std::int64_t stride, int part) {
@@ -180,21 +168,7 @@ struct SliceCopy {
     return first + T::kRowsPerPass <= rows || row + first < rows;
   }
 
-  __device__ __forceinline__ const std::int8_t* from(int part) const {
-    if constexpr (kLean) return part < T::kPassesX ? x + x_offset[0] : w + w_offset[0];
-    return part < T::kPassesX ? x + x_offset[kLean ? 0 : part] : w + w_offset[kLean ? 0 : part - T::kPassesX];
-  }
-
-  // Lean: from part to part, and from an operand's last back to its first.
-  __device__ __forceinline__ void walk(int part) {
-    if constexpr (kLean) {
-      if (part < T::kPassesX) {
-        x_offset[0] = cuda::recomputed(part == T::kPassesX - 1 ? x_offset[0] - x_pass * (T::kPassesX - 1) : x_offset[0] + x_pass);
-      } else {
-        w_offset[0] = cuda::recomputed(part == T::kParts - 1 ? w_offset[0] - w_pass * (T::kPassesW - 1) : w_offset[0] + w_pass);
-      }
-    }
-  }
+  __device__ __forceinline__ const std::int8_t* from(int part) const { return part < T::kPassesX ? x + x_offset[part] : w + w_offset[part - T::kPassesX]; }
 
   // Bits of the parts that bring bytes of the present slice: none where K has ended.
   __device__ __forceinline__ std::uint32_t wanted() const { return k_left > chunk * cuda::kChunkBytes ? valid : 0; }
@@ -202,7 +176,6 @@ struct SliceCopy {
   // One chunk of the next slice into the slot at byte `slot`; `bits` is wanted().
   __device__ __forceinline__ void copy_part(int part, std::uint32_t slot, std::uint32_t bits) {
     if (in_tile(part)) write_part(part, slot, bits);
-    walk(part);
   }
 
   __device__ __forceinline__ void write_part(int part, std::uint32_t slot, std::uint32_t bits) const {
@@ -372,8 +345,7 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
   for (int tile = int(blockIdx.x); tile < args.tiles; tile += int(gridDim.x)) {
     product.clear();
     constexpr bool kDoubled = T::kFragments == Fragments::doubled;
-    constexpr bool kPaired = T::kFragments == Fragments::paired;
-    std::uint32_t a[2][kDoubled ? T::kBlocksM : kPaired ? 2 : 1][4];
+    std::uint32_t a[2][kDoubled ? T::kBlocksM : 1][4];
     std::uint32_t b[kDoubled ? 2 : 1][T::kPairs][4];
     // The first fragments. Asked for again here rather than kept through the epilogue, which wants the registers.
     if constexpr (kDoubled) {
@@ -381,7 +353,6 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
       for (int load = 0; load < T::kLoads; ++load) product.load_in_order(load, a[0], b[0], slot, 0);
     } else {
       product.load_x(a[0][0], slot, 0, 0);
-      if constexpr (kPaired) product.load_x(a[0][1], slot, 0, 1);
 #pragma unroll
       for (int pair = 0; pair < T::kPairs; ++pair) product.load_w(b[0][pair], slot, 0, pair);
     }
@@ -428,35 +399,6 @@ __device__ __forceinline__ void gemm_w8a8_mma_body(const GemmArgs& args) {
 #pragma unroll
                 for (int part = 0; part < T::kParts; ++part) {
                   if (T::copy_position(part) == done) copy.copy_part(part, slot, bits);
-                }
-              }
-            }
-          }
-          if (last_step) copy.next_slice(args);
-        } else if constexpr (kPaired) {
-#pragma unroll
-          for (int rows = 0; rows < T::kBlocksM / 2; ++rows) {
-            const bool last_rows = rows == T::kBlocksM / 2 - 1;
-            const bool hand_over_rows = last_step && rows == T::kBlocksM / 2 - 2;
-            const int now = (step * (T::kBlocksM / 2) + rows) & 1;
-            if (last_step && last_rows) start_scales();  // a branch here keeps the assembler from mixing the copies before it with the loads behind it
-#pragma unroll
-            for (int n = 0; n < T::kBlocksN; ++n) {
-#pragma unroll
-              for (int row = 0; row < 2; ++row) {
-                const int there = n % 2 == 0 ? row : 1 - row;  // consecutive products share a or b
-                product.multiply(2 * rows + there, n, a[now][there], b[0][n / 2]);
-                const int done = 2 * n + row;
-                if (done < 2)
-                  product.load_x(a[now ^ 1][done], last_rows ? ahead_slot : slot, last_rows ? ahead_step : step, last_rows ? done : 2 * rows + 2 + done);
-                if (last_rows && done % 4 == 3) product.load_w(b[0][n / 2], ahead_slot, ahead_step, n / 2);
-                // The last fragments of this slot have been asked for. The copies stand here, where the fewest loads are.
-                if (hand_over_rows && done == 1) hand_over();
-                if (hand_over_rows) {
-#pragma unroll
-                  for (int part = 0; part < T::kParts; ++part) {
-                    if (T::paired_copy_position(part) == done) copy.copy_part(part, slot, bits);
-                  }
                 }
               }
             }

@@ -36,6 +36,7 @@ struct Params {
   bool direct;           // plain bf16, or silu_mul without bias, rows made of aligned 16-byte groups
   bool vector_y;         // two neighbouring outputs can be stored at once
   bool vector_residual;  // two neighbouring residuals can be loaded at once
+  bool may_repeat_rows;  // a row computed and stored twice is the same row: y is not read
   bool keep_x;           // ask the L2 to keep x longest
 };
 
