@@ -64,7 +64,13 @@ void launch_attention_sm90(const AttentionLaunch& launch, void* stream) {
   p.to_log2 = launch.softmax_scale * 1.4426950408889634f;
 
   auto* kernel = launch.q.type == cuda::RowType::bf16 ? &attention_sm90_kernel<cuda::RowType::bf16> : &attention_sm90_kernel<cuda::RowType::f16>;
-  const dim3 grid(unsigned((launch.queries + kQueries - 1) / kQueries), unsigned(launch.heads));
+  int device_index = 0, sms = 0;
+  cuda_check(cudaGetDevice(&device_index), "attention: current device");
+  cuda_check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device_index), "attention: number of SMs");
+  p.q_tiles = int((launch.queries + kQueries - 1) / kQueries);
+  const int tiles = p.q_tiles * launch.heads, rest = tiles % sms;
+  p.whole = 2 * rest <= sms ? tiles - rest : tiles;
+  const dim3 grid(unsigned(2 * tiles - p.whole));
   cuda_check(cuda::launch_overlapping(kernel, grid, kThreads, kSharedBytes, stream, p), "attention (sm_90)");
 }
 

@@ -35,7 +35,7 @@ constexpr int kTileBytes = kPanels * kTilePanelBytes;
 constexpr int kK = kQBytes, kV = kK + kStages * kTileBytes, kBarriers = kV + kStages * kTileBytes;
 constexpr int kFullQ = kBarriers, kFullK = kFullQ + 8, kEmptyK = kFullK + 8 * kStages, kFullV = kEmptyK + 8 * kStages, kEmptyV = kFullV + 8 * kStages;
 constexpr int kSharedBytes = kEmptyV + 8 * kStages;
-constexpr int kReaders = kConsumers * 4;  // warps that read a stage
+constexpr int kWarps = 4;  // of a consumer; each tells when it has read a stage
 constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 static_assert(kSharedBytes <= 227 * 1024 && kTilePanelBytes % 1024 == 0, "fits, and panels begin on whole swizzle patterns");
 
@@ -47,7 +47,22 @@ struct Params {
   int keys;
   int tiles;      // of keys
   int kv_groups;  // query heads that share a key head
+  int q_tiles;    // of 128 queries, a head
+  int whole;      // CTAs that take 128 queries; two each take the halves of a tile behind these, see Work
   float to_log2;  // softmax_scale · log2 e
+};
+
+// What a CTA does. Tiles that do not fill the GPU's last wave are cut in two, if the halves still fit in it: a CTA with one consumer is done sooner. A row's
+// bits are the same either way.
+struct Work {
+  int first_query, head, consumers;
+  __device__ __forceinline__ explicit Work(const Params& p) {
+    const int index = int(blockIdx.x), beyond = index - p.whole;
+    const int tile = beyond < 0 ? index : p.whole + beyond / 2;
+    head = tile / p.q_tiles;
+    first_query = tile % p.q_tiles * kQueries + (beyond < 0 ? 0 : beyond % 2 * kRows);
+    consumers = beyond < 0 ? kConsumers : 1;
+  }
 };
 
 // 2^x for x <= 0, flushed to zero below 2^-126. PTX ISA 9.7.3.21 (ex2), within 2 ulp.
@@ -57,14 +72,15 @@ __device__ __forceinline__ float exp2_fast(float x) {
   return y;
 }
 
-__device__ __forceinline__ void produce(const Params& p, std::uint32_t smem, int first_query, int head) {
-  cuda::mbarrier_arrive_expect_tx(smem + kFullQ, kQBytes);
-  for (int consumer = 0; consumer < kConsumers; ++consumer) {
+__device__ __forceinline__ void produce(const Params& p, std::uint32_t smem, const Work& work) {
+  cuda::mbarrier_arrive_expect_tx(smem + kFullQ, std::uint32_t(work.consumers * kPanels * kQPanelBytes));
+  for (int consumer = 0; consumer < work.consumers; ++consumer) {
     for (int panel = 0; panel < kPanels; ++panel) {
-      cuda::tma_load_2d(smem + (consumer * kPanels + panel) * kQPanelBytes, &p.q, head * kHeadDim + panel * 64, first_query + consumer * kRows, smem + kFullQ);
+      cuda::tma_load_2d(smem + (consumer * kPanels + panel) * kQPanelBytes, &p.q, work.head * kHeadDim + panel * 64, work.first_query + consumer * kRows,
+                        smem + kFullQ);
     }
   }
-  const int column = head / p.kv_groups * kHeadDim;
+  const int column = work.head / p.kv_groups * kHeadDim;
   const auto load = [&](const CUtensorMap& map, int tiles_at, int full, int empty, int tile) {
     const int stage = tile % kStages;
     // The first round finds the stages empty: waiting for the phase before the first passes at once.
@@ -155,8 +171,9 @@ __device__ __forceinline__ void start_output(float* out, const std::uint32_t (&p
 }
 
 template <cuda::RowType Type>
-__device__ __forceinline__ void consume(const Params& p, std::uint32_t smem, int first_query, int head) {
+__device__ __forceinline__ void consume(const Params& p, std::uint32_t smem, const Work& work) {
   const int thread = int(threadIdx.x) % kWarpgroup, consumer = int(threadIdx.x) / kWarpgroup - 1;
+  if (consumer >= work.consumers) return;
   const int warp = thread / 32, lane = thread % 32;
   const std::uint32_t q = smem + std::uint32_t(consumer * kPanels * kQPanelBytes);
   const auto stage_of = [&](int at, int tile) { return smem + std::uint32_t(at + tile % kStages * kTileBytes); };
@@ -235,9 +252,9 @@ __device__ __forceinline__ void consume(const Params& p, std::uint32_t smem, int
   __syncwarp();
 #pragma unroll 4
   for (int row = 0; row < 16; ++row) {
-    const int m = first_query + consumer * kRows + warp * 16 + row;
+    const int m = work.first_query + consumer * kRows + warp * 16 + row;
     if (m >= p.queries) break;
-    *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(p.y) + m * p.y_stride + head * kHeadDim + lane * 8) = cuda::load_shared_16b(place(row, lane));
+    *reinterpret_cast<uint4*>(static_cast<std::uint16_t*>(p.y) + m * p.y_stride + work.head * kHeadDim + lane * 8) = cuda::load_shared_16b(place(row, lane));
   }
 }
 
@@ -246,7 +263,7 @@ __global__ void __launch_bounds__(kThreads, 1) attention_sm90_kernel(const __gri
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) std::uint8_t memory[];
   const std::uint32_t smem = cuda::shared_address(memory);
-  const int first_query = int(blockIdx.x) * kQueries, head = int(blockIdx.y);
+  const Work work(p);
   if (threadIdx.x == 0) {
     cuda::prefetch_tensor_map(&p.q);
     cuda::prefetch_tensor_map(&p.k);
@@ -255,8 +272,8 @@ __global__ void __launch_bounds__(kThreads, 1) attention_sm90_kernel(const __gri
     for (int stage = 0; stage < kStages; ++stage) {
       cuda::mbarrier_init(smem + kFullK + 8 * stage, 1);
       cuda::mbarrier_init(smem + kFullV + 8 * stage, 1);
-      cuda::mbarrier_init(smem + kEmptyK + 8 * stage, kReaders);
-      cuda::mbarrier_init(smem + kEmptyV + 8 * stage, kReaders);
+      cuda::mbarrier_init(smem + kEmptyK + 8 * stage, work.consumers * kWarps);
+      cuda::mbarrier_init(smem + kEmptyV + 8 * stage, work.consumers * kWarps);
     }
     cuda::fence_mbarrier_init();
   }
@@ -265,10 +282,10 @@ __global__ void __launch_bounds__(kThreads, 1) attention_sm90_kernel(const __gri
   cuda::let_successor_begin();
   if (threadIdx.x < kWarpgroup) {
     cuda::setmaxnreg_dec<kProducerRegisters>();
-    if (threadIdx.x == 0) produce(p, smem, first_query, head);
+    if (threadIdx.x == 0) produce(p, smem, work);
   } else {
     cuda::setmaxnreg_inc<kConsumerRegisters>();
-    consume<Type>(p, smem, first_query, head);
+    consume<Type>(p, smem, work);
   }
 #endif
 }
