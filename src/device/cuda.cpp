@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <mutex>
+#include <vector>
 
 #include "base/log.h"
 #include "device/backend.h"
+#include "device/counters.h"
 #include "device/cuda_check.h"
 #include "octavo/error.h"
 
@@ -67,6 +69,30 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
+void count_allocation() {
+  DeviceCounters& counters = device_counters();
+  ++counters.allocations;
+  std::size_t free_now = 0;
+  std::size_t total = 0;
+  if (!counters.watches_memory || cudaMemGetInfo(&free_now, &total) != cudaSuccess) return;
+  std::int64_t least = counters.least_free_bytes;
+  while (std::int64_t(free_now) < least && !counters.least_free_bytes.compare_exchange_weak(least, std::int64_t(free_now))) {
+  }
+}
+
+std::int64_t kernels_of(cudaGraph_t graph) {
+  std::size_t count = 0;
+  if (cudaGraphGetNodes(graph, nullptr, &count) != cudaSuccess) return 0;
+  std::vector<cudaGraphNode_t> nodes(count);
+  if (count > 0 && cudaGraphGetNodes(graph, nodes.data(), &count) != cudaSuccess) return 0;
+  std::int64_t kernels = 0;
+  for (const cudaGraphNode_t node : nodes) {
+    cudaGraphNodeType type{};
+    if (cudaGraphNodeGetType(node, &type) == cudaSuccess && type == cudaGraphNodeTypeKernel) ++kernels;
+  }
+  return kernels;
+}
+
 }  // namespace
 
 GpuList cuda_list_gpus() {
@@ -121,6 +147,7 @@ void* cuda_allocate(std::size_t bytes, Device device, std::string_view what) {
                                   double(bytes) / 1048576, what, double(free_now) / 1048576, double(total) / 1048576));
   }
   cuda_check(status, "allocate");
+  count_allocation();
   return data;
 }
 
@@ -137,7 +164,10 @@ void* cuda_create_stream(Device device) {
 
 void cuda_destroy_stream(void* stream) noexcept { cudaStreamDestroy(static_cast<cudaStream_t>(stream)); }
 
-void cuda_synchronize(void* stream) { cuda_check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "wait for the GPU"); }
+void cuda_synchronize(void* stream) {
+  ++device_counters().waits;
+  cuda_check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)), "wait for the GPU");
+}
 
 void cuda_begin_recording(void* stream) {
   // Thread local: another thread may go on allocating.
@@ -149,6 +179,7 @@ void* cuda_end_recording(void* stream) {
   cuda_check(cudaStreamEndCapture(static_cast<cudaStream_t>(stream), &graph), "record a graph");
   cudaGraphExec_t executable = nullptr;
   const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
+  device_counters().recorded_kernels += kernels_of(graph);
   cudaGraphDestroy(graph);
   cuda_check(status, "instantiate a graph");
   return executable;
@@ -161,12 +192,14 @@ void cuda_drop_recording(void* stream) noexcept {
 }
 
 void cuda_launch_graph(void* executable, void* stream) {
+  ++device_counters().graph_launches;
   cuda_check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(executable), static_cast<cudaStream_t>(stream)), "launch a graph");
 }
 
 void cuda_destroy_graph(void* executable) noexcept { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable)); }
 
-void cuda_copy(void* to, Device, const void* from, Device, std::size_t bytes, void* stream) {
+void cuda_copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, void* stream) {
+  if (to_device.is_cpu() || from_device.is_cpu()) ++device_counters().host_copies;
   cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)), "copy");
 }
 
