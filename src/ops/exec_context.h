@@ -9,6 +9,8 @@
 
 namespace octavo {
 
+class OpTimer;
+
 struct ExecContext {
   Device device{};
   ThreadPool* pool = nullptr;      // CPU work; never null on the CPU
@@ -16,6 +18,7 @@ struct ExecContext {
   const Stream* stream = nullptr;  // order of work on a GPU; null on the CPU
   Observer* observer = nullptr;    // may be null
   bool reference = false;          // run the plain CPU bodies: the definition, slow
+  OpTimer* timer = nullptr;        // of every op, for a bench; ops/op_timer.h
 };
 
 }  // namespace octavo

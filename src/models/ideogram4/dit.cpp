@@ -223,7 +223,7 @@ void Dit::forward(ExecContext& ctx, const Session& session, int step, const Tens
   }
 
   state.select_step(ctx, step);
-  if (ctx.device.is_cpu()) return m.forward(ctx, state, step, latents, velocity);
+  if (ctx.device.is_cpu() || ctx.timer != nullptr) return m.forward(ctx, state, step, latents, velocity);  // a clock sees ops as they come
   // A GPU runs a pass once as it comes, which allocates its scratch, then records the same pass and launches the record from then on.
   const Arena::Mark mark = ctx.scratch->mark();
   const auto now = [&] { return SessionState::Recording{latents.data, velocity.data, ctx.scratch, mark.used, mark.block, ctx.scratch->peak_bytes()}; };

@@ -7,6 +7,7 @@
 #include "ops/attention/attention_backend.h"
 #include "ops/attention/attention_launch.h"
 #include "ops/attention/attention_sm90.h"
+#include "ops/op_timer.h"
 #include "ops/row_launch.h"
 
 namespace octavo {
@@ -37,6 +38,7 @@ void attention_cuda(ExecContext& ctx, const TensorView& q, const TensorView& k, 
                : is_mma ? "mma.sync"
                         : "plain (no tensor cores: needs 16-bit floats of one type, head_dim 64, 128, 256 or 512, 16-byte aligned rows, sm_80)");
   }
+  note_kernel(ctx, is_sm90 ? "wgmma" : is_mma ? "mma.sync" : "plain");
   if (is_sm90) return launch_attention_sm90(launch, stream_of(ctx));
   is_mma ? launch_attention_mma(launch, stream_of(ctx)) : launch_attention_plain(launch, stream_of(ctx));
 }

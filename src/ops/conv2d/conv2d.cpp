@@ -3,6 +3,7 @@
 #include "base/build.h"
 #include "ops/checks.h"
 #include "ops/conv2d/conv2d_backend.h"
+#include "ops/op_work.h"
 
 namespace octavo {
 namespace {
@@ -48,6 +49,7 @@ void check_conv2d(const std::string& op, const TensorView& x, const ConvWeights&
 
 void conv2d(ExecContext& ctx, const TensorView& x, const ConvWeights& w, const ConvArgs& args, const std::optional<TensorView>& residual, const TensorView& y) {
   check_conv2d(w.name.empty() ? "conv2d" : fmt::format("conv2d '{}'", w.name), x, w, args, residual, y);
+  const OpSpan span(ctx, [&] { return convolution_work(w.name, x, w.weight, y); });
   if (x.device.is_cpu()) return ctx.reference ? conv2d_cpu(x, w, args, residual, y) : conv2d_cpu_fast(ctx, x, w, args, residual, y);
   if constexpr (build::has_cuda && kConv2dHasCuda) return conv2d_cuda(ctx, x, w, args, residual, y);
   no_gpu_body("conv2d");

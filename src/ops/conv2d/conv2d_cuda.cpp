@@ -5,6 +5,7 @@
 #include "device/cuda_check.h"
 #include "ops/conv2d/conv2d_backend.h"
 #include "ops/conv2d/conv2d_launch.h"
+#include "ops/op_timer.h"
 #include "ops/row_launch.h"
 
 namespace octavo {
@@ -42,6 +43,7 @@ void conv2d_cuda(ExecContext& ctx, const TensorView& x, const ConvWeights& w, co
     log::debug("dispatch", "conv2d '{}': {} {} to {} {}: {}", w.name, name_of(x.dtype), x.shape.text(), name_of(y.dtype), y.shape.text(),
                is_mma ? "implicit GEMM, mma.sync" : "plain (no tensor cores: needs 16-bit floats of one type, channels in eights, sm_80)");
   }
+  note_kernel(ctx, is_mma ? "mma.sync" : "plain");
   is_mma ? launch_conv2d_mma(launch, stream_of(ctx)) : launch_conv2d_plain(launch, stream_of(ctx));
 }
 

@@ -6,6 +6,7 @@
 #include "base/build.h"
 #include "ops/checks.h"
 #include "ops/embed/embed_backend.h"
+#include "ops/op_work.h"
 
 namespace octavo {
 
@@ -19,6 +20,7 @@ void embed_rows(ExecContext& ctx, const TensorView& table, std::span<const std::
                                         table.shape.text(), table.rows() - 1));
     }
   }
+  const OpSpan span(ctx, [&] { return row_work(op, y, 2 * bytes_of_rows(y)); });
   if (y.device.is_cpu()) return embed_rows_cpu(table, ids, y);
   if constexpr (build::has_cuda && kEmbedHasCuda) return embed_rows_cuda(ctx, table, ids, y);
   no_gpu_body(op);

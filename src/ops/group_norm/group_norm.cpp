@@ -3,6 +3,7 @@
 #include "base/build.h"
 #include "ops/checks.h"
 #include "ops/group_norm/group_norm_backend.h"
+#include "ops/op_work.h"
 
 namespace octavo {
 
@@ -17,6 +18,7 @@ void group_norm(ExecContext& ctx, const TensorView& x, const GroupNormArgs& args
     throw InvalidArgument(fmt::format("{}: {} channels do not split into {} groups", op, x.columns(), args.groups));
   check_float_vector(op, "weight", args.weight, x.columns(), x.device);
   check_float_vector(op, "bias", args.bias, x.columns(), x.device);
+  const OpSpan span(ctx, [&] { return row_work(op, x, bytes_of_rows(x) + bytes_of_rows(y)); });
   if (x.device.is_cpu()) return ctx.reference ? group_norm_cpu(x, args, y) : group_norm_cpu_fast(ctx, x, args, y);
   if constexpr (build::has_cuda && kGroupNormHasCuda) return group_norm_cuda(ctx, x, args, y);
   no_gpu_body(op);

@@ -3,6 +3,7 @@
 #include "base/build.h"
 #include "ops/checks.h"
 #include "ops/guided_step/guided_step_backend.h"
+#include "ops/op_work.h"
 
 namespace octavo {
 
@@ -22,6 +23,7 @@ void guided_step(ExecContext& ctx, const TensorView& z, const TensorView& v_cond
   }
   const float* uncond = v_uncond ? v_uncond->as<const float>() : nullptr;
   const std::int64_t count = z.shape.elements();
+  const OpSpan span(ctx, [&] { return row_work(op, z, 2 * bytes_of_rows(z) + bytes_of_rows(v_cond) + (v_uncond ? bytes_of_rows(*v_uncond) : 0)); });
   if (z.device.is_cpu()) return guided_step_cpu(z.as<float>(), v_cond.as<const float>(), uncond, guidance, step_length, count);
   if constexpr (build::has_cuda && kGuidedStepHasCuda) {
     void* stream = ctx.stream == nullptr ? nullptr : ctx.stream->handle();

@@ -5,6 +5,7 @@
 #include "base/build.h"
 #include "octavo/error.h"
 #include "ops/linear/linear_backend.h"
+#include "ops/op_work.h"
 #include "ops/row_store.h"
 
 namespace octavo {
@@ -68,6 +69,7 @@ void check_linear(const QuantizedView& x, const LinearWeights& w, const Epilogue
 
 void linear(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y) {
   check_linear(x, w, epilogue, y);
+  const OpSpan span(ctx, [&] { return product_work(w.name, x, w.weight, y); });
   if (y.device.is_cpu()) return ctx.reference ? linear_cpu(x, w, epilogue, y) : linear_cpu_fast(ctx, x, w, epilogue, y);
   if constexpr (build::has_cuda && kLinearHasCuda) return linear_cuda(ctx, x, w, epilogue, y);
   no_gpu_body("linear");
@@ -75,6 +77,7 @@ void linear(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const
 
 void linear(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y) {
   check_linear(x, w, epilogue, y);
+  const OpSpan span(ctx, [&] { return product_work(w.name, x.q, w.weight, y); });
   if (y.device.is_cpu() && epilogue.activation == Activation::silu_mul) return linear_silu_mul_cpu(ctx, x, w, y);
   if (y.device.is_cpu()) return ctx.reference ? linear_cpu(x, w, epilogue, y) : linear_cpu_fast(ctx, x, w, epilogue, y);
   if constexpr (build::has_cuda && kLinearHasCuda) return linear_cuda(ctx, x, w, epilogue, y);

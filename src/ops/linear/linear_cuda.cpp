@@ -6,6 +6,7 @@
 #include "ops/linear/linear_backend.h"
 #include "ops/linear/tuned.h"
 #include "ops/linear/vector_cuda.h"
+#include "ops/op_timer.h"
 
 namespace octavo {
 namespace {
@@ -31,6 +32,7 @@ void run(ExecContext& ctx, const std::string& who, const GemmProblem& problem, D
   const std::int64_t workspace_bytes = kernel->workspace_bytes + (kernel->workspace_for != nullptr ? kernel->workspace_for(problem) : 0);
   void* workspace = workspace_bytes > 0 ? ctx.scratch->take(std::size_t(workspace_bytes), "partial sums of linear") : nullptr;
   if (log::enabled(log::Level::debug, "dispatch")) log::debug("dispatch", "{}: {}", who, explain(choice, problem, caps));
+  note_kernel(ctx, kernel->id);
   kernel->launch(problem, choice.launch, workspace, ctx.stream->handle());
 }
 

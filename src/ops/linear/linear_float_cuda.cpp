@@ -6,6 +6,7 @@
 #include "ops/linear/float_launch.h"
 #include "ops/linear/linear_backend.h"
 #include "ops/linear/linear_cublaslt.h"
+#include "ops/op_timer.h"
 #include "ops/row_launch.h"
 
 namespace octavo {
@@ -53,6 +54,7 @@ void linear_cuda(ExecContext& ctx, const TensorView& x, const LinearWeights& w, 
                : is_mma   ? "mma.sync"
                           : "plain (no tensor cores: needs 16-bit floats of one type, K % 8 = 0, 16-byte aligned rows, sm_80)");
   }
+  note_kernel(ctx, is_library ? "cuBLASLt" : is_mma ? "mma.sync" : "plain");
   if (is_library) return;
   is_mma ? launch_float_mma(launch, stream_of(ctx)) : launch_float_plain(launch, stream_of(ctx));
 }

@@ -2,6 +2,7 @@
 
 #include "base/build.h"
 #include "ops/norm_modulate/norm_modulate_backend.h"
+#include "ops/op_work.h"
 #include "ops/row_store.h"
 
 namespace octavo {
@@ -19,6 +20,7 @@ void rms_norm(ExecContext& ctx, const TensorView& x, const NormArgs& args, const
   check_float_matrix(op, "x", x, x.rows(), x.columns(), x.device);
   check_norm(op, args, x.columns(), x.device);
   check_row_output(op, out, x.rows(), x.columns(), x.device);
+  const OpSpan span(ctx, [&] { return row_work(op, x, bytes_of_rows(x) + bytes_of_rows(out)); });
   if (x.device.is_cpu()) return ctx.reference ? rms_norm_cpu(x, args, out) : rms_norm_cpu_fast(ctx, x, args, out);
   if constexpr (build::has_cuda && kNormModulateHasCuda) return rms_norm_cuda(ctx, x, args, out);
   no_gpu_body(op);
@@ -29,6 +31,7 @@ void layer_norm(ExecContext& ctx, const TensorView& x, float eps, const std::opt
   check_float_matrix(op, "x", x, x.rows(), x.columns(), x.device);
   if (mod_scale) check_vector(op, "mod_scale", *mod_scale, DType::f32, x.columns(), x.device);
   check_row_output(op, out, x.rows(), x.columns(), x.device);
+  const OpSpan span(ctx, [&] { return row_work(op, x, bytes_of_rows(x) + bytes_of_rows(out)); });
   if (x.device.is_cpu()) return ctx.reference ? layer_norm_cpu(x, eps, mod_scale, out) : layer_norm_cpu_fast(ctx, x, eps, mod_scale, out);
   if constexpr (build::has_cuda && kNormModulateHasCuda) return layer_norm_cuda(ctx, x, eps, mod_scale, out);
   no_gpu_body(op);
@@ -46,6 +49,7 @@ void gated_residual_norm(ExecContext& ctx, const TensorView& residual, const Ten
     check_norm(op, next, residual.columns(), device);
     check_row_output(op, *out, residual.rows(), residual.columns(), device);
   }
+  const OpSpan span(ctx, [&] { return row_work(op, residual, 2 * bytes_of_rows(residual) + bytes_of_rows(y) + (out ? bytes_of_rows(*out) : 0)); });
   if (device.is_cpu()) {
     return ctx.reference ? gated_residual_norm_cpu(residual, y, mod_gate, post, next, out)
                          : gated_residual_norm_cpu_fast(ctx, residual, y, mod_gate, post, next, out);
@@ -58,6 +62,7 @@ void add_rows(ExecContext& ctx, const TensorView& x, const TensorView& y) {
   constexpr std::string_view op = "add_rows";
   check_float_matrix(op, "x", x, x.rows(), x.columns(), x.device);
   check_float_matrix(op, "y", y, x.rows(), x.columns(), x.device);
+  const OpSpan span(ctx, [&] { return row_work(op, x, 2 * bytes_of_rows(x) + bytes_of_rows(y)); });
   if (x.device.is_cpu()) return ctx.reference ? add_rows_cpu(x, y) : add_rows_cpu_fast(ctx, x, y);
   if constexpr (build::has_cuda && kNormModulateHasCuda) return add_rows_cuda(ctx, x, y);
   no_gpu_body(op);

@@ -4,6 +4,7 @@
 
 #include "base/build.h"
 #include "ops/checks.h"
+#include "ops/op_work.h"
 #include "ops/rope/rope_backend.h"
 
 namespace octavo {
@@ -19,6 +20,7 @@ void head_norm_rope(ExecContext& ctx, const TensorView& x, int heads, const Tens
   check_float_vector(op, "weight", weight, head_dim, x.device);
   check_matrix(op, "cos", cos, DType::f32, x.rows(), head_dim / 2, x.device);
   check_matrix(op, "sin", sin, DType::f32, x.rows(), head_dim / 2, x.device);
+  const OpSpan span(ctx, [&] { return row_work(op, x, 2 * bytes_of_rows(x) + bytes_of_rows(cos) + bytes_of_rows(sin)); });
   if (x.device.is_cpu())
     return ctx.reference ? head_norm_rope_cpu(x, heads, weight, eps, cos, sin) : head_norm_rope_cpu_fast(ctx, x, heads, weight, eps, cos, sin);
   if constexpr (build::has_cuda && kRopeHasCuda) return head_norm_rope_cuda(ctx, x, heads, weight, eps, cos, sin);
