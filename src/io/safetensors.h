@@ -61,6 +61,9 @@ struct NamedTensor {
 // Throws InvalidArgument if the path cannot be written, two names are equal or a name is not UTF-8; DataError if the disk fills up.
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors, const std::map<std::string, std::string>& metadata = {});
 
+// The same, but a tensor without memory (null, dense) becomes a hole: it reads as zeros and takes no disk where the file system has sparse files.
+void write_sparse_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors, const std::map<std::string, std::string>& metadata);
+
 // Parses a header alone (the bytes of a file's first part); what the fuzzer calls. `file_bytes` is the size of the whole file.
 std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte> head, std::uint64_t file_bytes, const std::string& who,
                                                        std::map<std::string, std::string>* metadata);

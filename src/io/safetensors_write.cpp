@@ -100,4 +100,26 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedT
   file.commit();
 }
 
+void write_sparse_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors, const std::map<std::string, std::string>& metadata) {
+  const std::string header = header_of(fmt::format("output '{}'", path.string()), tensors, metadata);
+  AtomicFile file(path);
+  std::byte length[8];
+  for (std::size_t i = 0; i < 8; ++i) length[i] = std::byte(std::uint64_t(header.size()) >> (8 * i));
+  file.write_at(0, length);
+  file.write_at(8, std::as_bytes(std::span(header)));
+  std::uint64_t offset = 8 + header.size();
+  for (const auto& [name, view] : tensors) {
+    if (!view.is_dense()) throw InternalError(fmt::format("output '{}': tensor '{}' has strided rows; a sparse file takes dense ones", path.string(), name));
+    const std::size_t bytes = view.bytes();
+    if (view.data != nullptr) {
+      file.write_at(offset, {static_cast<const std::byte*>(view.data), bytes});
+    } else if (bytes > 0) {
+      constexpr std::byte kZero{0};
+      file.write_at(offset + bytes - 1, {&kZero, 1});  // the file reaches this far
+    }
+    offset += bytes;
+  }
+  file.commit();
+}
+
 }  // namespace octavo

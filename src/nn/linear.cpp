@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -13,6 +14,7 @@
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/quantize/quantize_rows.h"
+#include "ops/random_fill/random_fill.h"
 #include "quant/formats/e4m3.h"
 
 namespace octavo::nn {
@@ -67,6 +69,7 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
     throw Unsupported(
         fmt::format("{}: weights in {} are not built; f32, bf16, s8 and e4m3 per channel and NF4 are", store.component(), name_of(format.storage)));
   }
+  if (store.is_random() && !ctx.device.is_cpu()) return draw_on_gpu(ctx, store, parts, has_bias, use);
 
   const bool quantizes = is_s8 && !store.has_int8();
   // A weight in 4 or 8 bits is multiplied in bf16 on a GPU, which keeps all of it decoded.
@@ -293,6 +296,40 @@ void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_
   for (const std::string& module : read) {
     if (store.has(module + ".weight")) store.release(module + ".weight");
   }
+}
+
+// What move_to_gpu makes of a checkpoint, without one: numbers of the right type and size, drawn where they are used. Paired rows of random numbers are random.
+void Linear::draw_on_gpu(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use) {
+  std::map<std::string, std::int64_t> rows_taken;
+  LinearWeights whole;
+  whole.name = parts.size() == 1 ? parts[0].module : fmt::format("{} (+{})", parts[0].module, parts.size() - 1);
+  std::int64_t rows = 0;
+  for (const LinearPart& part : parts) {
+    std::int64_t& taken = rows_taken[part.module];
+    const std::int64_t count = part.rows > 0 ? part.rows : store.linear(part.module).out_features() - taken;
+    taken += count;
+    rows += count;
+  }
+  const StoredLinear& stored = store.linear(parts[0].module);
+  const bool is_s8 = use.format.storage == DType::s8;
+  const float sigma = 1.0f / std::sqrt(float(stored.in_features()));
+  const std::uint64_t seed = std::hash<std::string>{}(whole.name);
+  const auto add = [&](DType dtype, Shape shape, float spread, std::uint64_t salt) -> TensorView {
+    owned_.emplace_back(dtype, shape, ctx.device, whole.name);
+    random_fill(ctx, owned_.back(), spread, seed + salt);
+    return owned_.back();
+  };
+  whole.weight = add(is_s8 ? DType::s8 : stored.dtype, {rows, stored.in_features()}, sigma, 0);
+  if (is_s8) {
+    const Tensor scale(DType::f32, {rows}, {}, whole.name);
+    std::fill_n(scale.as<float>(), rows, sigma / kRandomCodeSigma);
+    owned_.push_back(to_device(ctx, scale, whole.name));
+    whole.scale = owned_.back();
+  }
+  if (has_bias) whole.bias = add(DType::f32, {rows}, 0.02f, 1);
+  has_pairs_ = use.pairs_rows && is_s8 && !has_bias && rows % 2 == 0;
+  parts_.assign(1, std::move(whole));
+  sources_.assign(1, Source{});
 }
 
 // One int8 matrix on the host whose row 2n is row n of all parts together and whose row 2n + 1 is row N/2 + n.

@@ -278,6 +278,10 @@ std::string WeightStore::identity() const {
 
 bool WeightStore::has_int8() const { return impl_->has_int8; }
 
+bool WeightStore::is_random() const {
+  return std::any_of(impl_->files.begin(), impl_->files.end(), [](const WeightFile& file) { return file.metadata().contains(kRandomWeightsKey); });
+}
+
 void WeightStore::release(std::string_view name) const {
   const auto give_up = [](const Impl::Place& place) { place.file->release(place.tensor->name); };
   const std::string_view module = name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : std::string_view{};

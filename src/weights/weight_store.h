@@ -32,6 +32,8 @@ struct WeightOverlay {
   std::string prefix{};
 };
 
+inline constexpr const char* kRandomWeightsKey = "octavo.random_weights";
+
 class WeightStore {
  public:
   // `path` is a safetensors or GGUF file, or a folder that holds diffusion_pytorch_model.safetensors, model.safetensors, either's *.index.json
@@ -61,6 +63,9 @@ class WeightStore {
   std::string identity() const;
   // True if at least one layer is stored as int8: its plain layers were then left plain on purpose.
   bool has_int8() const;
+  // True if the file's matrices are holes that stand for random numbers (its metadata has kRandomWeightsKey): a bench's model. On a GPU nn::Linear draws
+  // them where they are used; on the CPU they read as zeros.
+  bool is_random() const;
   // Pages of this tensor, or with "<module>.weight" of all tensors of that module but the bias, may leave memory (converted, not read again).
   void release(std::string_view name) const;
   std::vector<std::string> names() const;
