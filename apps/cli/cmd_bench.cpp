@@ -18,6 +18,7 @@ Examples:
   octavo bench linear
   octavo bench linear --shapes 4096,13824,4608 --peers --explain dispatch
   octavo bench producers --json > producers.json
+  octavo bench model --profile profile.html
 )";
 
 constexpr const char* kLinearHelp = R"(W8A8 linears with bf16 output: the chosen kernel, every other candidate worth timing and, with --peers, cuBLASLt in
@@ -36,6 +37,17 @@ ConvRot, against a device copy of the same bytes.
 Examples:
   octavo bench producers
   octavo bench producers --json > producers.json
+)";
+
+constexpr const char* kModelHelp =
+    R"(A whole model on this GPU with random weights, which are drawn there: nothing is downloaded or read. Every op of a step beside the limit of the
+hardware, forward, step and image, loading, peak memory. The pictures mean nothing. A few hundred MB of TMPDIR are used while it runs.
+
+Examples:
+  octavo bench model
+  octavo bench model ideogram4 --size 1024 --text 256 --steps 48 --random-weights --precision w8a8,bf16
+  octavo bench model --size 768,1024,2048 --precision w8a8 --json > model.json
+  octavo bench model --profile profile.html
 )";
 
 struct Arguments {
@@ -62,6 +74,34 @@ BenchOptions& finished(Arguments& arguments) {
   return arguments.options;
 }
 
+void add_model_command(CLI::App& bench) {
+  struct ModelArguments {
+    ModelBenchOptions options{};
+    bool random_weights = false, json = false, quiet = false;
+  };
+  auto arguments = std::make_shared<ModelArguments>();
+  ModelBenchOptions& options = arguments->options;
+  CLI::App* command = bench.add_subcommand("model", "a whole model of random weights, op by op");
+  command->description(kModelHelp);
+  command->add_option("model", options.model, "ideogram4 (default), or ideogram4-tiny to try the command out")->type_name("MODEL");
+  command->add_option("--size", options.sizes, "side of the square picture, or several: 768,1024 (default 1024)")->type_name("PIXELS");
+  command->add_option("--text", options.text, "text tokens of the conditional branch (default 256)")->type_name("N");
+  command->add_option("--steps", options.steps, "of the image; some are measured, the rest multiplied (default 48)")->type_name("N");
+  command->add_option("--precision", options.precisions, "w8a8, bf16 or both (default w8a8,bf16)")->type_name("P");
+  command->add_flag("--random-weights", arguments->random_weights, "what is measured anyway: there is no other kind yet");
+  command->add_option("--profile", options.profile_path, "write a page that shows where the time goes")->type_name("FILE.html");
+  command->add_option("--device", options.device, "cuda (default) or cuda:N")->type_name("D");
+  command->add_flag("--quick", options.quick, "a third of the timings");
+  command->add_flag("--json", arguments->json, "print the result as JSON");
+  command->add_flag("--quiet,-q", arguments->quiet, "no progress on standard error");
+  command->callback([arguments] {
+    ModelBenchOptions& chosen = arguments->options;
+    chosen.format = arguments->json ? Format::json : Format::text;
+    if (!arguments->quiet) chosen.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+    print_result(bench_model(chosen));
+  });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& program) {
@@ -83,6 +123,8 @@ void add_bench_command(CLI::App& program) {
   producers_command->description(kProducersHelp);
   add_common(*producers_command, *producers);
   producers_command->callback([producers] { print_result(bench_producers(finished(*producers))); });
+
+  add_model_command(*command);
 }
 
 }  // namespace octavo::cli

@@ -1,12 +1,23 @@
 // Prints the predicted rows of docs/gpus.md: what the analytic model expects of GPUs that nobody here has. Runs without a GPU.
 // With --kernels, for tools/check_sass.py, what it expects of every mma and wgmma kernel, whether or not the kernel would be chosen:
 //   family sm tile_m tile_n tile_k warps_m warps_n warps_k stages percent rows
+// With --model FILE, what 'octavo bench model --json' wrote on some GPU: the step and the image on each of the others (api/model_predict.h). With --into PAGE
+// it replaces what stands in PAGE between the lines "<!-- predicted model -->" and "<!-- end of prediction -->".
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/model_predict.h"
+#include "api/model_report.h"
+#include "base/files.h"
+#include "io/json.h"
 #include "models/linear_shapes.h"
+#include "octavo/error.h"
 #include "ops/linear/catalog.h"
 #include "ops/linear/choose.h"
 #include "ops/linear/tuned.h"
@@ -14,7 +25,7 @@
 namespace octavo {
 namespace {
 
-DeviceCaps caps_of(const char* name, int sm, int sms, int boost_mhz, int memory_gb_per_s, int l2_mb, int shared_kb) {
+DeviceCaps caps_of(const char* name, int sm, int sms, int boost_mhz, int memory_gb_per_s, int l2_mb, int shared_kb, int memory_gb) {
   DeviceCaps caps{.name = name, .sm = sm, .sm_count = sms};
   caps.shared_per_sm_bytes = (shared_kb + 1) * 1024;
   caps.shared_per_block_bytes = shared_kb * 1024;
@@ -22,6 +33,7 @@ DeviceCaps caps_of(const char* name, int sm, int sms, int boost_mhz, int memory_
   caps.clock_khz = boost_mhz * 1000;
   caps.memory_bus_bits = 8000;  // so that 2 · clock · bits / 8 is the data sheet's bandwidth
   caps.memory_clock_khz = memory_gb_per_s * 500;
+  caps.memory_bytes = std::int64_t(memory_gb) << 30;
   return caps;
 }
 
@@ -59,23 +71,60 @@ void print_kernels(const std::vector<DeviceCaps>& gpus) {
   }
 }
 
+// What the best kernel of a product as the model runs it should take.
+double int8_seconds(const OpRow& row, const DeviceCaps& gpu) {
+  const std::string layer = row.name;
+  GemmProblem problem = problem_of({.layer = layer, .m = row.m, .n = row.n, .k = row.k});
+  if (row.out == "f32") problem.out = DType::f32;
+  const auto ranked = ranked_candidates(problem, gpu);
+  return ranked.empty() ? 0 : estimate_gemm_seconds(*ranked.front(), problem, gpu);
+}
+
+void print_model(const std::string& path, const std::optional<std::string>& page, const std::vector<DeviceCaps>& gpus) {
+  const Json report = read_json(path);
+  std::vector<ModelRun> runs;
+  if (!report.is_object() || !report.contains("runs")) throw DataError(fmt::format("file '{}': has no 'runs'; 'octavo bench model --json' writes them", path));
+  for (const Json& run : report["runs"]) runs.push_back(run_from_json(run, fmt::format("file '{}'", path)));
+  const std::string text = prediction_page(runs, gpus, int8_seconds);
+  if (!page) return fmt::print("{}", text);
+  constexpr std::string_view kBegin = "<!-- predicted model -->\n", kEnd = "<!-- end of prediction -->\n";
+  std::string whole = read_text(*page, std::size_t(1) << 24);
+  const std::size_t begin = whole.find(kBegin), end = whole.find(kEnd);
+  if (begin == std::string::npos || end == std::string::npos || end < begin)
+    throw InvalidArgument(
+        fmt::format("--into '{}': the lines '{}' and '{}' are not in it", *page, kBegin.substr(0, kBegin.size() - 1), kEnd.substr(0, kEnd.size() - 1)));
+  whole.replace(begin + kBegin.size(), end - begin - kBegin.size(), text);
+  AtomicFile file(*page);
+  file.write(std::as_bytes(std::span(whole)));
+  file.commit();
+}
+
 }  // namespace
 }  // namespace octavo
 
 int main(int argc, char** argv) {
   using namespace octavo;
-  const std::vector<DeviceCaps> gpus{caps_of("RTX 2080 Ti", 75, 68, 1545, 616, 5, 64), caps_of("RTX 3060", 86, 28, 1777, 360, 3, 99),
-                                     caps_of("RTX 3090", 86, 82, 1695, 936, 6, 99),    caps_of("A100 80 GB", 80, 108, 1410, 2039, 40, 163),
-                                     caps_of("RTX 4090", 89, 128, 2520, 1008, 72, 99), caps_of("RTX 5090", 120, 170, 2407, 1792, 96, 99)};
+  const std::vector<DeviceCaps> gpus{caps_of("RTX 2080 Ti", 75, 68, 1545, 616, 5, 64, 11), caps_of("RTX 3060", 86, 28, 1777, 360, 3, 99, 12),
+                                     caps_of("RTX 3090", 86, 82, 1695, 936, 6, 99, 24),    caps_of("A100 80 GB", 80, 108, 1410, 2039, 40, 163, 80),
+                                     caps_of("RTX 4090", 89, 128, 2520, 1008, 72, 99, 24), caps_of("RTX 5090", 120, 170, 2407, 1792, 96, 99, 32)};
   if (argc == 2 && std::string_view(argv[1]) == "--kernels") {
     std::vector<DeviceCaps> with_hopper = gpus;
     with_hopper.erase(with_hopper.begin() + 1);  // the smaller of two GPUs of sm_86
-    with_hopper.push_back(caps_of("H200", 90, 132, 1980, 4800, 60, 227));
+    with_hopper.push_back(caps_of("H200", 90, 132, 1980, 4800, 60, 227, 141));
     print_kernels(with_hopper);
     return 0;
   }
+  if ((argc == 3 || (argc == 5 && std::string_view(argv[3]) == "--into")) && std::string_view(argv[1]) == "--model") {
+    try {
+      print_model(argv[2], argc == 5 ? std::optional<std::string>(argv[4]) : std::nullopt, gpus);
+      return 0;
+    } catch (const Error& failure) {
+      fmt::print(stderr, "predict_gpus: {}\n", failure.what());
+      return failure.exit_code();
+    }
+  }
   if (argc > 1) {
-    fmt::print(stderr, "predict_gpus: unknown argument \"{}\"; there is only --kernels\n", argv[1]);
+    fmt::print(stderr, "predict_gpus: unknown argument \"{}\"; there are --kernels and --model FILE [--into PAGE]\n", argv[1]);
     return 2;
   }
   fmt::print("| layer, M×N×K |");

@@ -24,4 +24,21 @@ OCTAVO_API std::string bench_linear(const BenchOptions& options);
 // The row ops that feed them, against a device copy of the same bytes; with and without ConvRot. `shapes` is not used.
 OCTAVO_API std::string bench_producers(const BenchOptions& options);
 
+struct ModelBenchOptions {
+  std::string device = "cuda";
+  std::string model{};  // empty: the first name that is known
+  std::string sizes = "1024";
+  int text = 256;
+  int steps = 48;
+  std::string precisions = "w8a8,bf16";
+  bool quick = false;
+  std::string profile_path{};  // an HTML page; empty: none
+  Format format = Format::text;
+  std::function<void(const std::string&)> progress{};
+};
+
+// A whole model of random weights: its parts, every op of a step beside its limit, memory. Throws Unsupported without a GPU, InvalidArgument on options,
+// OutOfMemory if it does not fit.
+OCTAVO_API std::string bench_model(const ModelBenchOptions& options);
+
 }  // namespace octavo
