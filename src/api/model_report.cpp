@@ -130,8 +130,10 @@ std::vector<std::pair<std::string, std::string>> facts_of(const ModelRun& run) {
                    run.image_seconds(), run.encode.median, run.prepare_seconds, run.steps, run.steps * run.step.median, run.steps_measured, run.decode.median)},
       {"in a step", fmt::format("{} allocations, {} waits, {} host copies, {} graph launches; {} kernels recorded", run.allocations, run.waits, run.host_copies,
                                 run.graph_launches, run.kernels_recorded)},
-      {"gaps", fmt::format("{:.1f} % of the step: launches, copies and idle time between ops (ops were timed one by one, {:.1f} us of clock taken off each)",
-                           100 * run.gap_share(), run.op_clock_seconds * 1e6)},
+      {"gaps",
+       fmt::format(
+           "{:.1f} % of the step, with elementwise ops {:.1f} %: launches, copies, idle time (ops were timed one by one, {:.1f} us of clock taken off each)",
+           100 * run.gap_share(), 100 * run.overhead_share(), run.op_clock_seconds * 1e6)},
       {"load", fmt::format("text encoder {:.2f} s, both denoisers {:.2f} s, autoencoder {:.2f} s; weights are drawn on the GPU, not read",
                            run.load_text_seconds, run.load_denoisers_seconds, run.load_vae_seconds)},
       {"peak memory", fmt::format("text encoder {:.2f} GB, then both denoisers and the autoencoder {:.2f} GB; of these {:.2f} GB were in use before",
@@ -240,6 +242,7 @@ Json report_json(const ModelRun& run) {
   visit_run(run, Writer{json});
   json["image_s"] = run.image_seconds();
   json["gap_share"] = run.gap_share();
+  json["overhead_share"] = run.overhead_share();
   json["ops"] = Json::array();
   for (const OpRow& row : run.rows) {
     Json op = Json::object();

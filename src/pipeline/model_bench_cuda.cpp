@@ -121,6 +121,7 @@ class Bench {
   explicit Bench(const ModelBenchQuestion& question)
       : question_(question), caps_(caps_of(question.device)), scratch_(question.device), stream_(question.device), model_(question.model) {
     ctx_ = {.device = question.device, .pool = &pool_, .scratch = &scratch_, .stream = &stream_, .observer = &quiet_};
+    cuda_check(cudaSetDevice(question.device.index), "bench model: select device");
     device_counters().watches_memory = true;
     common_.model = question.model;
     common_.precision = question.precision.name;

@@ -55,6 +55,8 @@ struct ModelRun {
   double step_ops_seconds() const;
   // What the recorded step takes beside its ops: launches, gaps, copies of modulation rows. Negative where ops alone take longer than in the recording.
   double gap_share() const;
+  // The same, with the ops that multiply nothing: what is left of the step beside products, attention included.
+  double overhead_share() const;
 };
 
 bool is_of_step(const OpRow& row);

@@ -66,6 +66,8 @@ TEST(ModelRun, image_and_gaps) {
   run.rows = {{.part = "conditional", .count = 2, .seconds = 0.1}, {.part = "guidance", .count = 1, .seconds = 0.2}, {.part = "vae", .count = 1, .seconds = 9}};
   EXPECT_NEAR(run.step_ops_seconds(), 0.4, 1e-12);
   EXPECT_NEAR(run.gap_share(), 0.2, 1e-12);
+  run.rows[0].macs = 1;
+  EXPECT_NEAR(run.overhead_share(), 0.6, 1e-12);  // all but 2 x 0.1 of 0.5
 }
 
 }  // namespace
