@@ -54,7 +54,7 @@ void linear_cuda(ExecContext& ctx, const TensorView& x, const LinearWeights& w, 
                : is_mma   ? "mma.sync"
                           : "plain (no tensor cores: needs 16-bit floats of one type, K % 8 = 0, 16-byte aligned rows, sm_80)");
   }
-  note_kernel(ctx, is_library ? "cuBLASLt" : is_mma ? "mma.sync" : "plain");
+  note_kernel(ctx, is_library ? "cuBLASLt" : is_split ? "mma.sync, x in three parts" : is_mma ? "mma.sync" : "plain");
   if (is_library) return;
   is_mma ? launch_float_mma(launch, stream_of(ctx)) : launch_float_plain(launch, stream_of(ctx));
 }

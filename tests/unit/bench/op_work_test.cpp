@@ -59,6 +59,12 @@ TEST_F(OpWorkTest, linear_float_and_int8) {
   EXPECT_EQ(work.bytes, 4 * (3 * 8 + 5 * 8 + 3 * 5));
   EXPECT_EQ(work.math, DType::f32);
 
+  const Tensor w16 = Tensor::zeros(DType::bf16, {5, 8});
+  linear(ctx, x, LinearWeights{.name = "a", .weight = w16}, {}, y);
+  const OpWork parts = only();
+  EXPECT_EQ(parts.math, DType::bf16);
+  EXPECT_EQ(parts.macs, 3 * 3 * 5 * 8);
+
   const Tensor q = Tensor::zeros(DType::s8, {3, 8}), scale = Tensor::zeros(DType::f32, {3}), w8 = Tensor::zeros(DType::s8, {5, 8}),
                w_scale = Tensor::zeros(DType::f32, {5});
   linear(ctx, QuantizedView{q, scale}, LinearWeights{.name = "a", .weight = w8, .scale = w_scale.view()}, {}, y);
