@@ -69,7 +69,10 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
     throw Unsupported(
         fmt::format("{}: weights in {} are not built; f32, bf16, s8 and e4m3 per channel and NF4 are", store.component(), name_of(format.storage)));
   }
-  if (store.is_random() && !ctx.device.is_cpu()) return draw_on_gpu(ctx, store, parts, has_bias, use);
+  if (store.is_random() && !ctx.device.is_cpu()) {
+    draw_on_gpu(ctx, store, parts, has_bias, use);
+    return;
+  }
 
   const bool quantizes = is_s8 && !store.has_int8();
   // A weight in 4 or 8 bits is multiplied in bf16 on a GPU, which keeps all of it decoded.
