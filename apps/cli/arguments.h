@@ -10,9 +10,14 @@ namespace octavo::cli {
 // Text stays text here: generate.cpp turns it into numbers, so that every message has our own words and exit code 2.
 struct GenerateArguments {
   std::optional<std::string> model{}, prompt{}, prompt_file{}, width{}, height{}, preset{}, steps{}, guidance{}, mu{}, std_dev{}, seed{}, batch{}, precision{},
-      device{}, threads{}, output{}, noise{}, dump{}, schedule_end{};
+      device{}, vram{}, threads{}, output{}, noise{}, dump{}, schedule_end{};
   std::vector<std::string> loras{};
   bool json = false, quiet = false, force = false, cpu_reference = false;
+};
+
+struct PlanArguments {
+  std::optional<std::string> model{}, width{}, height{}, steps{}, text_tokens{}, precision{}, device{}, vram{};
+  bool json = false;
 };
 
 struct InspectArguments {

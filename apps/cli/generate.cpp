@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "api/describe.h"
+#include "api/plan.h"
 #include "interrupt.h"
 #include "numbers.h"
 #include "octavo/engine.h"
@@ -72,6 +73,7 @@ EngineOptions to_engine_options(const GenerateArguments& arguments) {
     throw InvalidArgument("generate: --model is empty; give the folder of a model, or leave it out for the demo model");
   options.precision = arguments.precision.value_or("auto");
   options.device = arguments.device.value_or("auto");
+  if (arguments.vram) options.vram_bytes = memory_size("generate: --vram", *arguments.vram);
   if (arguments.threads) {
     options.threads = to_int("generate: --threads", *arguments.threads);
     if (options.threads < 1)

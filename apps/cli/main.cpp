@@ -24,6 +24,7 @@
 #include "interrupt.h"
 #include "numbers.h"
 #include "octavo/error.h"
+#include "plan_command.h"
 #include "quantize_command.h"
 
 namespace octavo::cli {
@@ -90,6 +91,7 @@ void add_generate(CLI::App& program) {
   const char* where = "Where to compute";
   text("--precision", arguments->precision, "P", "auto (default), f32, bf16 or w8a8; to compare with: w8a8-dequant, fp8, nf4", where);
   text("--device", arguments->device, "D", "auto (default: the first GPU, else the CPU), cpu, cuda or cuda:N", where);
+  text("--vram", arguments->vram, "SIZE", "GPU memory that may be used, like 12GB; default what is free. Does not change the picture", where);
   text("--threads", arguments->threads, "N", "CPU threads; default one per core. Does not change the picture", where);
   flag("--cpu-reference", arguments->cpu_reference, "run the plain CPU bodies, the definition; very slow", where);
 
@@ -240,6 +242,7 @@ int run(int argc, char** argv) {
   add_caption(program);
   add_small_commands(program);
   add_quantize_command(program);
+  add_plan_command(program);
   add_gpu_commands(program);
   if (argc <= 1) {
     std::fputs(program.help().c_str(), stderr);

@@ -12,8 +12,8 @@
 #include "base/observer.h"
 #include "device/device.h"
 #include "pipeline/model_index.h"
+#include "pipeline/model_memory.h"
 #include "pipeline/pipeline.h"
-#include "weights/weight_store.h"
 
 namespace octavo {
 namespace {
@@ -79,15 +79,18 @@ auto translated(Body&& body) {
 }
 
 Precision precision_named(const std::string& name, Device device, const std::filesystem::path& model) {
-  if (name == "auto") {
-    if (device.is_cpu()) return precision::f32;
-    const bool has_int8 = WeightStore(ModelIndex::read(model).component("transformer"), "transformer").has_int8();
-    return has_int8 ? precision::w8a8 : precision::bf16;
-  }
+  if (name == "auto") return device.is_cpu() ? precision::f32 : stored_precision(ModelIndex::read(model));
   if (const Precision* found = precision::find(name)) return *found;
   std::string known;
   for (const Precision& candidate : precision::all) known += fmt::format(", {}", candidate.name);
   throw InvalidArgument(fmt::format("generate: --precision '{}' is unknown; known: auto{}", name, known));
+}
+
+void check_vram(const EngineOptions& options) {
+  if (options.vram_bytes < 0) throw InvalidArgument(fmt::format("generate: --vram is {} bytes; give a size like 12GB, or leave it out", options.vram_bytes));
+  if (options.vram_bytes > 0 && options.device == "cpu") {
+    throw InvalidArgument("generate: --vram limits the memory of a GPU, but --device is cpu; leave one of them out");
+  }
 }
 
 PipelineOptions pipeline_options(const EngineOptions& options) {
@@ -98,12 +101,15 @@ PipelineOptions pipeline_options(const EngineOptions& options) {
   const Device device = options.cpu_reference && options.device == "auto" ? Device{} : parse_device(options.device);
   if (options.cpu_reference && !device.is_cpu())
     throw InvalidArgument(fmt::format("generate: --cpu-reference runs the plain CPU bodies; it does not go with --device {}", options.device));
-  return {.model = model,
-          .model_name = options.model,
-          .precision = precision_named(options.precision, device, model),
-          .device = device,
-          .threads = options.threads,
-          .cpu_reference = options.cpu_reference};
+  check_vram(options);
+  PipelineOptions chosen{.model = model,
+                         .model_name = options.model,
+                         .precision = precision_named(options.precision, device, model),
+                         .device = device,
+                         .threads = options.threads,
+                         .cpu_reference = options.cpu_reference};
+  if (!device.is_cpu() && options.vram_bytes > 0) chosen.vram_bytes = options.vram_bytes;
+  return chosen;
 }
 
 }  // namespace
@@ -114,13 +120,21 @@ struct Engine::Impl {
   std::string model;
   std::string precision;
 
+  bool ignores_vram;
+
   explicit Impl(const EngineOptions& given)
-      : options(pipeline_options(given)), pipeline(options), model(options.model.string()), precision(options.precision.name) {}
+      : options(pipeline_options(given)),
+        pipeline(options),
+        model(options.model.string()),
+        precision(options.precision.name),
+        ignores_vram(given.vram_bytes > 0 && options.device.is_cpu()) {}
 
   RequestPlan plan(const Request& request, const Callbacks& callbacks) const {
     RequestPlan plan = pipeline.plan(request);
     if (callbacks.advisory) {
       for (const std::string& line : plan.advisories) call_back(callbacks.advisory, line);
+      if (ignores_vram)
+        call_back(callbacks.advisory, std::string("--vram limits the memory of a GPU; this picture is drawn on the CPU, where it has no meaning"));
     }
     return plan;
   }

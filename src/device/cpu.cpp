@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -12,7 +14,10 @@
 #include "device/backend.h"
 #include "device/buffer.h"
 #include "device/device.h"
+#include "device/event.h"
 #include "device/graph.h"
+#include "device/host_buffer.h"
+#include "device/memory_count.h"
 #include "device/stream.h"
 #include "octavo/error.h"
 
@@ -22,6 +27,26 @@ namespace {
 constexpr std::size_t kCpuAlignment = 64;       // one cache line, one AVX-512 register
 constexpr std::size_t kArenaAlignment = 256;    // what cudaMalloc gives
 constexpr std::size_t kArenaBlock = 16u << 20;  // grows in steps of at least 16 MiB
+
+constexpr std::size_t kCountedGpus = 64;
+
+// A process has one memory per device, so it has one count. Sums only: nothing is decided here.
+struct Count {
+  std::atomic<std::int64_t> now{0}, peak{0};
+};
+
+Count& count_of(Device device) {
+  static std::array<Count, kCountedGpus + 1> counts;
+  return counts[device.is_cpu() ? kCountedGpus : std::min(std::size_t(device.index), kCountedGpus - 1)];
+}
+
+void count(Device device, std::int64_t bytes) noexcept {
+  Count& of = count_of(device);
+  const std::int64_t now = of.now += bytes;
+  std::int64_t peak = of.peak;
+  while (now > peak && !of.peak.compare_exchange_weak(peak, now)) {
+  }
+}
 
 [[noreturn]] void no_cuda(std::string_view who) {
   throw Unsupported(fmt::format("{}: this build has no CUDA; rebuild with the 'cuda' preset or use --device cpu", who));
@@ -77,10 +102,12 @@ Buffer::Buffer(std::size_t bytes, Device device, std::string_view what) : bytes_
       no_cuda("memory");
     }
   }
+  count(device, std::int64_t(bytes));
 }
 
 Buffer::~Buffer() {
   if (data_ == nullptr) return;
+  count(device_, -std::int64_t(bytes_));
   if (device_.is_cpu()) {
     std::free(data_);
   } else {
@@ -94,6 +121,48 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   std::swap(device_, other.device_);
+  return *this;
+}
+
+MemoryCount memory_count(Device device) {
+  const Count& of = count_of(device);
+  return {.now = of.now, .peak = of.peak};
+}
+
+void reset_memory_peak(Device device) {
+  Count& of = count_of(device);
+  of.peak = of.now.load();
+}
+
+HostBuffer::HostBuffer(std::size_t bytes, Device user, std::string_view what) : bytes_(bytes), user_(user) {
+  if (bytes == 0) return;
+  if (user.is_cpu()) {
+    data_ = std::aligned_alloc(kCpuAlignment, std::size_t(round_up(std::int64_t(bytes), kCpuAlignment)));
+    if (data_ == nullptr) throw OutOfMemory(fmt::format("memory: {:.1f} MiB wanted for {}; close other programs", double(bytes) / 1048576, what));
+  } else {
+    if constexpr (build::has_cuda) {
+      data_ = backend::cuda_allocate_pinned(bytes, user, what);
+    } else {
+      no_cuda("memory");
+    }
+  }
+}
+
+HostBuffer::~HostBuffer() {
+  if (data_ == nullptr) return;
+  if (user_.is_cpu()) {
+    std::free(data_);
+  } else {
+    if constexpr (build::has_cuda) backend::cuda_free_pinned(data_);
+  }
+}
+
+HostBuffer::HostBuffer(HostBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)), user_(other.user_) {}
+
+HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(user_, other.user_);
   return *this;
 }
 
@@ -169,6 +238,41 @@ void Graph::launch(const Stream& stream) const {
     backend::cuda_launch_graph(executable_, stream.handle());
   } else {
     no_cuda("graph");
+  }
+}
+
+Event::Event(Device device) : device_(device) {
+  if (device.is_cpu()) return;
+  if constexpr (build::has_cuda) {
+    handle_ = backend::cuda_create_event(device);
+  } else {
+    no_cuda("event");
+  }
+}
+
+Event::~Event() {
+  if constexpr (build::has_cuda) {
+    if (handle_ != nullptr) backend::cuda_destroy_event(handle_);
+  }
+}
+
+Event::Event(Event&& other) noexcept : device_(other.device_), handle_(std::exchange(other.handle_, nullptr)) {}
+
+Event& Event::operator=(Event&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
+void Event::record(const Stream& stream) {
+  if constexpr (build::has_cuda) {
+    if (handle_ != nullptr) backend::cuda_record(handle_, stream.handle());
+  }
+}
+
+void Event::hold(const Stream& stream) const {
+  if constexpr (build::has_cuda) {
+    if (handle_ != nullptr) backend::cuda_wait(stream.handle(), handle_);
   }
 }
 

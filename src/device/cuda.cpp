@@ -198,6 +198,40 @@ void cuda_launch_graph(void* executable, void* stream) {
 
 void cuda_destroy_graph(void* executable) noexcept { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(executable)); }
 
+void* cuda_allocate_pinned(std::size_t bytes, Device device, std::string_view what) {
+  const Current current(device);
+  void* data = nullptr;
+  const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw OutOfMemory(
+        fmt::format("memory: {:.1f} MiB of page-locked host memory wanted for {}, the system gives less; use a larger --vram, so that less is "
+                    "streamed, or raise the limit of locked memory (ulimit -l)",
+                    double(bytes) / 1048576, what));
+  }
+  cuda_check(status, "allocate page-locked memory");
+  return data;
+}
+
+void cuda_free_pinned(void* data) noexcept {
+  if (cudaFreeHost(data) != cudaSuccess) cudaGetLastError();
+}
+
+void* cuda_create_event(Device device) {
+  const Current current(device);
+  cudaEvent_t event = nullptr;
+  cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create event");
+  return event;
+}
+
+void cuda_destroy_event(void* event) noexcept { cudaEventDestroy(static_cast<cudaEvent_t>(event)); }
+
+void cuda_record(void* event, void* stream) { cuda_check(cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(stream)), "record event"); }
+
+void cuda_wait(void* stream, void* event) {
+  cuda_check(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), static_cast<cudaEvent_t>(event), 0), "wait for an event");
+}
+
 void cuda_copy(void* to, Device to_device, const void* from, Device from_device, std::size_t bytes, void* stream) {
   if (to_device.is_cpu() || from_device.is_cpu()) ++device_counters().host_copies;
   cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream)), "copy");

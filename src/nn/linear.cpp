@@ -491,6 +491,82 @@ void Linear::add_to_bias(ExecContext& ctx, const TensorView& row) {
   part.bias = owned_.back();
 }
 
+std::vector<TensorView*> Linear::weight_views() {
+  std::vector<TensorView*> views;
+  for (LinearWeights& part : parts_) {
+    if (part.weight.data != nullptr) views.push_back(&part.weight);
+    if (part.scale) views.push_back(&*part.scale);
+    if (part.bias) views.push_back(&*part.bias);
+  }
+  return views;
+}
+
+void Linear::let_go() {
+  owned_.clear();
+  mapped_bytes_ = 0;
+}
+
+void LinearPlan::take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType floats) const {
+  const std::int64_t mark = scratch.mark();
+  if (has_int8) {
+    scratch.take(DType::s8, {rows, in_features});
+    scratch.take(DType::f32, {rows});
+    scratch.rewind(mark);
+  }
+  if (has_bf16 && floats == DType::f32 && !device.is_cpu()) {
+    scratch.take(DType::bf16, {rows, 3 * in_features});
+    scratch.rewind(mark);
+  }
+}
+
+LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use) {
+  struct Part {
+    DType dtype{}, bias{};
+    std::int64_t rows = 0;
+    int rotation_group = 0;
+  };
+  const NumberFormat& format = use.format;
+  const bool is_s8 = format.storage == DType::s8 && format.granularity == Granularity::per_channel;
+  const bool is_4_or_8_bit = format.is_quantized() && !is_s8;
+  const DType floats = format.storage == DType::bf16 || is_4_or_8_bit ? DType::bf16 : DType::f32;
+  std::vector<Part> planned;
+  std::map<std::string, std::int64_t> rows_taken;
+  LinearPlan plan;
+  for (const LinearPart& part : parts) {
+    const StoredLinear& stored = store.linear(part.module);
+    std::int64_t& first = rows_taken[part.module];
+    Part one{.rows = part.rows > 0 ? part.rows : stored.out_features() - first};
+    first += one.rows;
+    const bool is_native = stored.format == LinearFormat::s8 && (is_s8 || use.keep_int8);
+    const bool quantizes = is_s8 && !store.has_int8();
+    const bool keeps_dtype = stored.format == LinearFormat::plain && floats == DType::f32 && !is_4_or_8_bit;
+    one.dtype = is_native || quantizes ? DType::s8 : keeps_dtype ? stored.dtype : floats;
+    if (is_native) one.rotation_group = stored.rotation_group;
+    if (has_bias) one.bias = quantizes ? DType::f32 : store.get(part.module + ".bias").dtype;
+    plan.has_int8 = plan.has_int8 || one.dtype == DType::s8;
+    plan.has_bf16 = plan.has_bf16 || one.dtype == DType::bf16;
+    plan.in_features = stored.in_features();
+    planned.push_back(one);
+  }
+  const Part& head = planned.at(0);
+  const bool is_one = std::all_of(planned.begin(), planned.end(), [&](const Part& part) {
+    return part.dtype == head.dtype && part.rotation_group == head.rotation_group && part.bias == head.bias;
+  });
+  for (std::size_t begin = 0; begin < planned.size();) {
+    const std::size_t end = is_one ? planned.size() : begin + 1;
+    std::int64_t rows = 0;
+    for (std::size_t i = begin; i < end; ++i) rows += planned[i].rows;
+    plan.memory.add_tensor(planned[begin].dtype, {rows, plan.in_features});
+    if (planned[begin].dtype == DType::s8) plan.memory.add_tensor(DType::f32, {rows});
+    if (has_bias) plan.memory.add_tensor(planned[begin].bias, {rows});
+    begin = end;
+  }
+  const bool reads_codes =
+      std::all_of(planned.begin(), planned.end(), [&](const Part& part) { return part.dtype == DType::s8 && part.rotation_group == head.rotation_group; });
+  if (reads_codes) plan.input = {.is_quantized = true, .rotation_group = head.rotation_group};
+  return plan;
+}
+
 std::int64_t Linear::out_features() const {
   std::int64_t sum = 0;
   for (const LinearWeights& part : parts_) sum += part.out_features();

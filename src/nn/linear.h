@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/footprint.h"
 #include "nn/rows.h"
 #include "ops/exec_context.h"
 #include "ops/linear/linear.h"
@@ -36,6 +37,20 @@ struct LinearUse {
   // Of a layer inside the blocks.
   explicit LinearUse(const Precision& precision) : LinearUse(precision.weight, precision.activation.is_quantized(), precision.dequantizes()) {}
 };
+
+// What a projection will be on a GPU, from the file's headers alone.
+struct LinearPlan {
+  Footprint memory{};
+  RowFormat input{};      // what its forward wants to read
+  bool has_int8 = false;  // in at least one part: floats are then quantised in scratch
+  bool has_bf16 = false;  // a GPU splits float32 rows for it into three bf16 parts in scratch
+  std::int64_t in_features = 0;
+
+  // Takes what forward() holds for `rows` rows of floats; for codes there is nothing to hold. Without the workspaces of the ops.
+  void take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType floats) const;
+};
+// As Linear(ctx, store, parts, has_bias, use) on a GPU. Throws as the store does.
+LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
 
 class Linear {
  public:
@@ -73,6 +88,10 @@ class Linear {
   std::span<const LinearWeights> parts() const { return parts_; }
   std::int64_t owned_bytes() const;
   std::int64_t mapped_bytes() const { return mapped_bytes_; }
+
+  // For BlockStream: the windows onto weights, scales and biases, dense each, to be copied and pointed elsewhere; then the memory behind them is let go.
+  std::vector<TensorView*> weight_views();
+  void let_go();
 
  private:
   // Where a part comes from. Rows [first_row, first_row + rows of the part) of `stored`.

@@ -10,10 +10,12 @@
 #include "base/build.h"
 #include "base/files.h"
 #include "cpu/isa.h"
+#include "device/memory_count.h"
 #include "io/safetensors.h"
 #include "models/flux2_vae/vae.h"
 #include "models/ideogram4/dit.h"
 #include "models/qwen3_vl/text_encoder.h"
+#include "nn/block_stream.h"
 #include "nn/placement.h"
 #include "octavo/error.h"
 #include "ops/guided_step/guided_step.h"
@@ -23,6 +25,7 @@
 #include "pipeline/memory.h"
 #include "pipeline/metadata.h"
 #include "pipeline/model_index.h"
+#include "pipeline/model_memory.h"
 #include "pipeline/noise.h"
 #include "pipeline/pixels.h"
 #include "text/tokenizer.h"
@@ -60,6 +63,10 @@ void blame_loras(const Request& request, const std::string& where) {
                                     fmt::join(names, ", "), where, names.size() == 1 ? "it" : "them one by one"));
 }
 
+qwen3_vl::TextResidency text_residency(const std::optional<ResidencyPlan>& residency) {
+  return !residency || residency->keeps_text_whole ? qwen3_vl::TextResidency::whole : qwen3_vl::TextResidency::one_layer;
+}
+
 // Start tensors from a file, f32 [P, L, C] with P = 1 (the same for every picture) or P = batch.
 Tensor read_noise(const NoiseSource& source, int batch, std::int64_t tokens, std::int64_t channels) {
   const SafetensorsFile file(source.path);
@@ -95,6 +102,9 @@ struct Pipeline::Impl {
   ThreadPool pool;
   Arena scratch;
   Stream stream;
+  mutable std::optional<ModelMemory> memory;          // read when the first budget is kept
+  std::optional<ResidencyChoice> loaded;              // how the denoisers lie on the device
+  std::unique_ptr<nn::BlockStream> streamed;          // outlives the denoisers
   std::optional<qwen3_vl::TextEncoder> text_encoder;  // present only until its work is done: its pages then leave memory
   std::optional<ideogram4::Dit> cond, uncond;
   std::optional<flux2_vae::Vae> vae;
@@ -149,10 +159,16 @@ struct Pipeline::Impl {
   }
 
   void check_components() const;
+  bool keeps_budget() const { return !is_cpu() || options.vram_bytes.has_value(); }
+  std::optional<ResidencyPlan> residency(const RequestPlan& plan, std::int64_t text_tokens) const;
+  std::int64_t budget() const;
+  void forget_denoisers();
+  void reserve_scratch(std::int64_t bytes);
+  void give_room(ExecContext& ctx);
   MemoryQuestion memory_question(const RequestPlan& plan, std::int64_t text_tokens) const;
   std::vector<std::int32_t> tokenize(const std::string& prompt) const;
-  void load(Observer& observer);
-  Tensor encode(Observer& observer, std::span<const std::int32_t> ids);
+  void load(Observer& observer, const std::optional<ResidencyPlan>& residency);
+  Tensor encode(Observer& observer, std::span<const std::int32_t> ids, const std::optional<ResidencyPlan>& residency);
   void denoise(ExecContext& ctx, const RequestPlan& plan, const ideogram4::Session& cond_session, const ideogram4::Session* uncond_session, int picture,
                StepBuffers& buffers, Dump* dump);
   void check_step(const Request& request, const StepBuffers& buffers, int step, bool has_uncond) const;
@@ -228,8 +244,48 @@ std::vector<std::int32_t> Pipeline::Impl::tokenize(const std::string& prompt) co
   return ids;
 }
 
-void Pipeline::Impl::load(Observer& observer) {
-  if (cond && uncond && vae) return;
+// With a budget given: that, or what is there if that is less. Else what is free, and what the loaded parts take of it already.
+std::int64_t Pipeline::Impl::budget() const {
+  if (is_cpu()) return options.vram_bytes.value_or(0);
+  const std::int64_t there = free_budget(options.device) + memory_count(options.device).now;
+  return options.vram_bytes ? std::min(*options.vram_bytes, there) : there;
+}
+
+std::optional<ResidencyPlan> Pipeline::Impl::residency(const RequestPlan& plan, std::int64_t text_tokens) const {
+  if (!keeps_budget()) return std::nullopt;
+  if (!memory) memory.emplace(index, options.precision, plain_precision(), options.device);
+  const PictureMemory picture{.width = *plan.request.width, .height = *plan.request.height, .steps = *plan.request.steps, .text_tokens = text_tokens};
+  return memory->plan("generate", picture, budget(), cond ? loaded : std::nullopt);
+}
+
+void Pipeline::Impl::forget_denoisers() {
+  cond.reset();
+  uncond.reset();
+  vae.reset();
+  streamed.reset();
+  loaded.reset();
+  scratch = Arena(options.device);
+}
+
+// One block for everything that is taken until the end. A larger one of an earlier request does as well, unless a budget was given: the plan counts this one.
+void Pipeline::Impl::reserve_scratch(std::int64_t bytes) {
+  const auto held = std::int64_t(scratch.peak_bytes());
+  if (held < bytes || (options.vram_bytes && held > bytes)) scratch = Arena(options.device);
+  const ArenaScope scope(scratch);
+  scratch.take(std::size_t(bytes), "scratch");
+}
+
+// What only the denoisers use leaves.
+void Pipeline::Impl::give_room(ExecContext& ctx) {
+  stream.synchronize();
+  if (streamed) streamed->suspend(ctx);
+  scratch = Arena(options.device);
+}
+
+void Pipeline::Impl::load(Observer& observer, const std::optional<ResidencyPlan>& residency) {
+  const ResidencyChoice choice = residency ? residency->choice : ResidencyChoice{};
+  if (cond && uncond && vae && loaded == choice) return;
+  forget_denoisers();  // loaded for another kind of request
   constexpr int kParts = 4;
   ExecContext ctx = context(observer);
   const auto part_done = [&](int part) {
@@ -237,20 +293,26 @@ void Pipeline::Impl::load(Observer& observer) {
     stop_if_asked(observer);
   };
   part_done(0);
-  text_encoder.emplace(ctx, index.component("text_encoder"), index.taps, plain_precision());
+  // A text encoder that is kept whole fits beside everything else; one that is not takes no memory before its turn.
+  text_encoder.emplace(ctx, index.component("text_encoder"), index.taps, plain_precision(), text_residency(residency));
   part_done(1);
-  cond.emplace(ctx, index.component("transformer"), "transformer", options.precision);
+  if (choice.streams()) streamed = std::make_unique<nn::BlockStream>(options.device);
+  const auto where = [&](int layers) {
+    return ideogram4::DitResidency{.stream = streamed.get(), .streamed_layers = layers, .keeps_conditioning = choice.keeps_conditioning};
+  };
+  cond.emplace(ctx, index.component("transformer"), "transformer", options.precision, where(choice.cond_streamed));
   part_done(2);
-  uncond.emplace(ctx, index.component("unconditional_transformer"), "unconditional_transformer", options.precision);
+  uncond.emplace(ctx, index.component("unconditional_transformer"), "unconditional_transformer", options.precision, where(choice.uncond_streamed));
   part_done(3);
   vae.emplace(ctx, index.component("vae"), plain_precision());
+  loaded = choice;
   part_done(4);
 }
 
-Tensor Pipeline::Impl::encode(Observer& observer, std::span<const std::int32_t> ids) {
+Tensor Pipeline::Impl::encode(Observer& observer, std::span<const std::int32_t> ids, const std::optional<ResidencyPlan>& residency) {
   ExecContext ctx = context(observer);
   observer.on_progress("encode", 0, 0, 1);
-  if (!text_encoder) text_encoder.emplace(ctx, index.component("text_encoder"), index.taps, plain_precision());
+  if (!text_encoder) text_encoder.emplace(ctx, index.component("text_encoder"), index.taps, plain_precision(), text_residency(residency));
   Tensor features = text_encoder->encode(ctx, ids);
   text_encoder.reset();
   observer.on_progress("encode", 0, 1, 1);
@@ -329,7 +391,11 @@ Pipeline::Pipeline(Pipeline&&) noexcept = default;
 
 RequestPlan Pipeline::plan(const Request& request) const { return plan_request(request, impl_->index.defaults, impl_->token_pixels()); }
 
-void Pipeline::load(Observer& observer) { impl_->load(observer); }
+std::optional<ResidencyPlan> Pipeline::residency(const RequestPlan& plan, std::int64_t text_tokens) const { return impl_->residency(plan, text_tokens); }
+
+std::int64_t Pipeline::streamed_bytes() const { return impl_->streamed ? impl_->streamed->copied_bytes() : 0; }
+
+void Pipeline::load(Observer& observer) { impl_->load(observer, impl_->residency(plan({}), kMaxTextTokens)); }
 
 std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, const std::function<void(const Image&)>& finished) {
   Impl& self = *impl_;
@@ -345,16 +411,21 @@ std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, co
     throw Unsupported(
         fmt::format("generate: --lora acts on the CPU only in this version, not on {}; use --device cpu, or leave --lora out", self.options.device.name()));
   const RequestLoras loras(request.loras, self.cond_config, self.uncond_config, observer);  // windows that the sessions below look through
-  require_memory(estimate_memory(self.memory_question(plan, std::int64_t(ids.size()))), available_memory());
+  const std::optional<ResidencyPlan> residency = self.residency(plan, std::int64_t(ids.size()));
+  if (self.is_cpu()) require_memory(estimate_memory(self.memory_question(plan, std::int64_t(ids.size()))), available_memory());
+  if (residency && !self.streamed) require_memory({{"page-locked copies of streamed layers", double(residency->streamed_bytes)}}, available_memory());
   std::optional<Dump> dump;
   if (request.dump_path) {
     const AtomicFile probe(*request.dump_path);  // proves that it can be written
     dump.emplace(*request.steps, request.batch, tokens, channels, *request.height, *request.width);
   }
 
-  self.load(observer);
+  self.load(observer, residency);
   ExecContext ctx = self.context(observer);
-  const Tensor features = self.encode(observer, ids);
+  const bool lends = residency && residency->choice.lends_scratch;
+  if (lends) self.give_room(ctx);
+  if (residency) self.reserve_scratch(residency->early_scratch_bytes);
+  const Tensor features = self.encode(observer, ids, residency);
   if (dump) {
     dump->set_text(ids, features);
     dump->set_sigmas(plan.schedule.sigmas);
@@ -376,8 +447,11 @@ std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, co
     } else {
       draw_noise(request.seed + std::uint64_t(picture), {start.as<float>(), std::size_t(shape.elements())});
     }
+    if (residency) self.reserve_scratch(residency->scratch_bytes);
+    if (self.streamed) self.streamed->start();
     copy_tensor(ctx, start, buffers.latents);
     self.denoise(ctx, plan, *cond_session, uncond_session.get(), picture, buffers, dump ? &*dump : nullptr);
+    if (lends) self.give_room(ctx);
     images.push_back(self.decode(ctx, plan, buffers.latents, picture, dump ? &*dump : nullptr));
     if (finished) finished(images.back());
   }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "octavo/image.h"
 #include "octavo/request.h"
 #include "pipeline/request_plan.h"
+#include "pipeline/residency.h"
 #include "quant/precision.h"
 
 namespace octavo {
@@ -22,6 +24,9 @@ struct PipelineOptions {
   Device device{};
   int threads = 0;
   bool cpu_reference = false;
+  // What may be used of the device's memory. Without it a GPU gives what is free, and the CPU keeps everything in its mapped files; with it the CPU streams
+  // as a GPU would, which is there for tests.
+  std::optional<std::int64_t> vram_bytes{};
 };
 
 // Observer is never null. One call at a time.
@@ -34,6 +39,12 @@ class Pipeline {
   Pipeline(Pipeline&&) noexcept;
 
   RequestPlan plan(const Request& request) const;
+
+  // Where the parts will lie for this request, and how much memory that takes: read from headers, nothing is loaded. Nothing if nobody counts (the CPU
+  // without a budget). Throws OutOfMemory if the budget is too small.
+  std::optional<ResidencyPlan> residency(const RequestPlan& plan, std::int64_t text_tokens) const;
+  // Host to device, of streamed layers, since they were loaded.
+  std::int64_t streamed_bytes() const;
 
   // Maps, checks and, if the precision asks for it, quantises the weights. Does nothing the second time.
   void load(Observer& observer);

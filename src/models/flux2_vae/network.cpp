@@ -54,7 +54,8 @@ TensorView Maps::overwrite(std::int64_t h, std::int64_t w, std::int64_t c) { ret
 
 void Maps::advance(const TensorView& map) { current_ = map; }
 
-Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, DType map_dtype) : map_dtype_(map_dtype) {
+Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, DType map_dtype)
+    : spec_(spec), map_dtype_(map_dtype) {
   const int groups = config.norm_groups;
   if (spec.quant_conv) quant_conv_ = load_conv(ctx, store, *spec.quant_conv);
   conv_in_ = load_conv(ctx, store, spec.conv_in);
@@ -176,20 +177,20 @@ void Network::run_out(ExecContext& ctx, Maps& maps, const TensorView& y) const {
   conv2d(ctx, maps.current(), conv_out_, kSame3x3, std::nullopt, y);
 }
 
-std::int64_t Network::largest_map(std::int64_t h, std::int64_t w, bool grows) const {
-  std::int64_t largest = h * w * std::max(conv_in_.weight.shape[0], conv_in_.weight.shape[3]);
+std::int64_t largest_map(const NetworkSpec& spec, std::int64_t h, std::int64_t w, bool grows) {
+  std::int64_t largest = h * w * std::max(spec.conv_in.in, spec.conv_in.out);
   const auto see = [&](std::int64_t channels) { largest = std::max(largest, h * w * channels); };
   const auto see_middle = [&] {
-    see(middle_[0].conv1.weight.shape[0]);
-    if (attention_) see(3 * attention_->channels);
+    see(spec.middle[0].out);
+    if (spec.attention) see(3 * std::int64_t(spec.attention->channels));
   };
   if (grows) see_middle();
-  for (const Stage& stage : stages_) {
-    for (const Resnet& resnet : stage.resnets) see(std::max(resnet.conv1.weight.shape[0], resnet.conv1.weight.shape[3]));
+  for (const StageSpec& stage : spec.stages) {
+    for (const ResnetSpec& resnet : stage.resnets) see(std::max(resnet.in, resnet.out));
     if (!stage.resample) continue;
     h = grows ? 2 * h : h / 2;
     w = grows ? 2 * w : w / 2;
-    see(stage.resample->weight.shape[0]);
+    see(stage.resample->out);
   }
   if (!grows) see_middle();
   return largest;

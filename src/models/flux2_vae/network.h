@@ -32,6 +32,9 @@ class Maps {
   TensorView current_{};
 };
 
+// Elements of the largest map that a network needs whose input is h x w, before its first or behind its last change of resolution.
+std::int64_t largest_map(const NetworkSpec& spec, std::int64_t h, std::int64_t w, bool grows);
+
 class Network {
  public:
   // Repacks every k x k convolution from OIHW to [Cout, kh, kw, Cin] in its stored dtype and releases the file's pages; the rest stays in the map.
@@ -61,8 +64,7 @@ class Network {
   void run(ExecContext& ctx, const Resnet& resnet, Maps& maps) const;
   void run_middle(ExecContext& ctx, Maps& maps) const;
   void run_out(ExecContext& ctx, Maps& maps, const TensorView& y) const;
-  // Elements of the largest map that a network needs whose stages work at the given multiples of h x w.
-  std::int64_t largest_map(std::int64_t h, std::int64_t w, bool grows) const;
+  std::int64_t largest_map(std::int64_t h, std::int64_t w, bool grows) const { return octavo::flux2_vae::largest_map(spec_, h, w, grows); }
 
   std::optional<ConvWeights> quant_conv_{};
   ConvWeights conv_in_{}, conv_out_{};
@@ -77,6 +79,7 @@ class Network {
   Resnet load_resnet(ExecContext& ctx, const WeightStore& store, const ResnetSpec& spec, int groups);
   void attend(ExecContext& ctx, Maps& maps) const;
 
+  NetworkSpec spec_{};
   std::vector<Tensor> owned_{};
   DType map_dtype_ = DType::f32;
   std::int64_t owned_bytes_ = 0;

@@ -18,9 +18,8 @@
 namespace octavo::ideogram4 {
 namespace {
 
-constexpr float kTextNormEps = 1e-6f;            // fixed in the reference: spec section 3.1
-constexpr float kImagePosition = 65536.0f;       // where the positions of image tokens start on every axis
-constexpr std::int64_t kTextRowsPerPanel = 128;  // 53 248 features a row: 27 MB at a time instead of 436 MB for 2 048 tokens
+constexpr float kTextNormEps = 1e-6f;       // fixed in the reference: spec section 3.1
+constexpr float kImagePosition = 65536.0f;  // where the positions of image tokens start on every axis
 
 }  // namespace
 
@@ -150,7 +149,7 @@ std::unique_ptr<Session> Conditioning::prepare(ExecContext& ctx, const Precision
                     name_of(features->dtype), features->shape.text(), config_.llm_features));
   }
   auto state = std::make_unique<SessionState>();
-  state->owner = this;
+  state->owner = &config_;
   state->lora = lora;
   state->text_rows = features ? features->rows() : 0;
   state->image_rows = std::int64_t(grid.height) * grid.width;

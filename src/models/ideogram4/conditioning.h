@@ -13,11 +13,11 @@
 
 namespace octavo::ideogram4 {
 
-class Conditioning;
+inline constexpr std::int64_t kTextRowsPerPanel = 128;  // 53 248 features a row: 27 MB at a time instead of 436 MB for 2 048 tokens
 
 class SessionState final : public Session {
  public:
-  const Conditioning* owner = nullptr;
+  const Config* owner = nullptr;  // of the denoiser that prepared it
   std::int64_t text_rows = 0;
   std::int64_t image_rows = 0;
   int steps = 0;
@@ -39,6 +39,7 @@ class SessionState final : public Session {
   struct Recording {
     const void* latents = nullptr;
     const void* velocity = nullptr;
+    const void* scratch_start = nullptr;
     const Arena* scratch = nullptr;
     std::size_t scratch_used = 0, scratch_block = 0, scratch_peak = 0;
     bool operator==(const Recording&) const = default;

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/checked_math.h"
 #include "models/checkpoint.h"
 #include "models/ideogram4/conditioning.h"
+#include "models/ideogram4/footprint.h"
 #include "models/ideogram4/params.h"
+#include "nn/block_stream.h"
 #include "nn/linear.h"
 #include "nn/lora.h"
 #include "nn/placement.h"
@@ -24,13 +25,10 @@ namespace {
 
 constexpr float kHeadNormEps = 1e-5f;  // fixed in the reference, not in config.json: spec section 3.1
 constexpr float kFinalNormEps = 1e-6f;
-// MLP rows at a time: the widest activation is then 1024 x 2F (100 MB in float32 for the full model) instead of S x 2F (up to 1.8 GB),
-// and a weight that is converted to float32 on its way is still used 1024 times. A GPU takes all rows at once: its memory holds them, and large products fill
-// it.
-constexpr std::int64_t kMlpRows = 1024;
 
 struct DitBlock {
   int index = 0;
+  int streamed_as = -1;  // the number of its projections in the block stream; -1: they stay on the device
   nn::Linear qkv{}, attention_output{}, w13{}, w2{};
   TensorView norm_q{}, norm_k{};
   TensorView attention_norm1{}, attention_norm2{}, mlp_norm1{}, mlp_norm2{};
@@ -83,7 +81,9 @@ struct Dit::Impl {
   Config config;
   WeightStore store;
   std::string component;
+  DitResidency residency;
   bool has_text = false;
+  Names names{};
   nn::Linear input_proj{};  // with the image row of embed_image_indicator in its bias
   nn::Linear output{};
   std::vector<DitBlock> blocks{};
@@ -91,17 +91,29 @@ struct Dit::Impl {
   std::int64_t norm_bytes = 0;
   std::vector<Tensor> owned{};  // norms, if they are not read from the map
 
-  Impl(ExecContext& ctx, const std::filesystem::path& folder, std::string name, const Precision& how)
+  Impl(ExecContext& ctx, const std::filesystem::path& folder, std::string name, const Precision& how, const DitResidency& where)
       : precision(how),
         config(Config::read(folder)),
         store(folder, name, models::find_overlay(folder.parent_path(), name.starts_with("unconditional") ? "unconditional." : "conditional.")),
         component(std::move(name)),
+        residency(where),
         has_text(!component.starts_with("unconditional")) {
     load(ctx);
   }
 
   void load(ExecContext& ctx);
-  void load_block(ExecContext& ctx, const Names& names, int index);
+  void load_block(ExecContext& ctx, int index);
+  // Of layers outside the blocks: a plain layer stays as stored in every precision; int8 in the file runs as int8 in w8a8.
+  nn::LinearUse outside_blocks() const { return {NumberFormat{}, precision.activation.is_quantized(), precision.dequantizes()}; }
+  std::unique_ptr<Conditioning> make_conditioning(ExecContext& ctx) const {
+    return std::make_unique<Conditioning>(ctx, store, config, names, has_text, outside_blocks());
+  }
+  void acquire(ExecContext& ctx, const DitBlock& block) const {
+    if (block.streamed_as >= 0) residency.stream->acquire(ctx, block.streamed_as);
+  }
+  void release(ExecContext& ctx, const DitBlock& block) const {
+    if (block.streamed_as >= 0) residency.stream->release(ctx, block.streamed_as);
+  }
   NormArgs norm(const TensorView& weight, const std::optional<TensorView>& mod_scale) const {
     return {.weight = weight, .eps = config.norm_eps, .mod_scale = mod_scale};
   }
@@ -111,27 +123,23 @@ struct Dit::Impl {
 };
 
 void Dit::Impl::load(ExecContext& ctx) {
-  const Names names = Names::find(store);
+  names = Names::find(store);
   const std::string text_prefix = names("llm_cond_");
   const std::vector<std::string_view> unread = has_text ? std::vector<std::string_view>{} : std::vector<std::string_view>{text_prefix};
   models::check_parameters(ctx, store, parameters(config, names, has_text), unread);
 
-  // Outside the blocks a plain layer stays as stored in every precision; int8 in the file runs as int8 in w8a8.
-  const NumberFormat as_stored{};
-  const bool keep_int8 = precision.activation.is_quantized();
-  const nn::LinearUse outside_blocks{as_stored, keep_int8, precision.dequantizes()};
   const TensorView indicator = store.get(names("embed_image_indicator.weight"));
-  input_proj = nn::Linear(ctx, store, {{names("input_proj")}}, true, outside_blocks);
+  input_proj = nn::Linear(ctx, store, {{names("input_proj")}}, true, outside_blocks());
   input_proj.add_to_bias(ctx, indicator.row_range(1, 1).reshaped({config.hidden()}));
-  output = nn::Linear(ctx, store, {{names("final_layer.linear")}}, true, outside_blocks);
+  output = nn::Linear(ctx, store, {{names("final_layer.linear")}}, true, outside_blocks());
   for (int l = 0; l < config.layers; ++l) {
     models::stop_if_cancelled(ctx, component);
-    load_block(ctx, names, l);
+    load_block(ctx, l);
   }
-  conditioning = std::make_unique<Conditioning>(ctx, store, config, names, has_text, outside_blocks);
+  if (residency.keeps_conditioning) conditioning = make_conditioning(ctx);
 }
 
-void Dit::Impl::load_block(ExecContext& ctx, const Names& names, int index) {
+void Dit::Impl::load_block(ExecContext& ctx, int index) {
   const auto linear = [&](const std::vector<nn::LinearPart>& parts) { return nn::Linear(ctx, store, parts, false, nn::LinearUse(precision)); };
   const auto vector = [&](std::string_view name) {
     const TensorView view = store.get(names.layer(index, name));
@@ -151,6 +159,10 @@ void Dit::Impl::load_block(ExecContext& ctx, const Names& names, int index) {
   block.attention_norm2 = vector("attention_norm2.weight");
   block.mlp_norm1 = vector("ffn_norm1.weight");
   block.mlp_norm2 = vector("ffn_norm2.weight");
+  if (residency.stream != nullptr && nn::is_streamed_layer(index, config.layers, residency.streamed_layers)) {
+    nn::Linear* const streamed[] = {&block.qkv, &block.attention_output, &block.w13, &block.w2};
+    block.streamed_as = residency.stream->add(ctx, streamed);
+  }
   blocks.push_back(std::move(block));
 }
 
@@ -184,7 +196,7 @@ void Dit::Impl::mlp(ExecContext& ctx, const DitBlock& block, const SessionState&
     w13.forward(ctx, x, {.activation = Activation::silu_mul, .mod_gate = {}, .residual = {}}, product);
     return w2.forward(ctx, product, {}, y);
   }
-  const std::int64_t panel = ctx.device.is_cpu() ? ceil_div(rows, ceil_div(rows, kMlpRows)) : rows;
+  const std::int64_t panel = mlp_panel_rows(ctx.device, rows);
   const TensorView w13_out = nn::scratch_tensor(ctx, precision.residual, {panel, 2 * width}, "MLP projections");
   const RowOutput hidden = nn::scratch_rows(ctx, w2.input(), precision.residual, panel, width, "MLP hidden rows");
   for (std::int64_t first = 0; first < rows; first += panel) {
@@ -197,8 +209,8 @@ void Dit::Impl::mlp(ExecContext& ctx, const DitBlock& block, const SessionState&
   }
 }
 
-Dit::Dit(ExecContext& ctx, const std::filesystem::path& folder, std::string component, const Precision& precision)
-    : impl_(std::make_unique<Impl>(ctx, folder, std::move(component), precision)) {}
+Dit::Dit(ExecContext& ctx, const std::filesystem::path& folder, std::string component, const Precision& precision, const DitResidency& residency)
+    : impl_(std::make_unique<Impl>(ctx, folder, std::move(component), precision, residency)) {}
 Dit::~Dit() = default;
 Dit::Dit(Dit&&) noexcept = default;
 
@@ -206,13 +218,18 @@ const Config& Dit::config() const { return impl_->config; }
 
 std::unique_ptr<Session> Dit::prepare(ExecContext& ctx, int grid_h, int grid_w, const std::optional<TensorView>& features, std::span<const float> times,
                                       const LoraTerms* lora) const {
-  return impl_->conditioning->prepare(ctx, impl_->precision, {grid_h, grid_w}, features, times, lora);
+  const Impl& m = *impl_;
+  if (m.conditioning) return m.conditioning->prepare(ctx, m.precision, {grid_h, grid_w}, features, times, lora);
+  const std::unique_ptr<Conditioning> for_now = m.make_conditioning(ctx);
+  std::unique_ptr<Session> session = for_now->prepare(ctx, m.precision, {grid_h, grid_w}, features, times, lora);
+  if (ctx.stream != nullptr) ctx.stream->synchronize();  // before its weights leave
+  return session;
 }
 
 void Dit::forward(ExecContext& ctx, const Session& session, int step, const TensorView& latents, const TensorView& velocity) const {
   const Impl& m = *impl_;
   const auto& state = dynamic_cast<const SessionState&>(session);
-  if (state.owner != m.conditioning.get()) throw InternalError(fmt::format("{}: the session was prepared by another denoiser", m.component));
+  if (state.owner != &m.config) throw InternalError(fmt::format("{}: the session was prepared by another denoiser", m.component));
   if (step < 0 || step >= state.steps) throw InvalidArgument(fmt::format("{}: step {} was not prepared; there are {} steps", m.component, step, state.steps));
   const Shape expected{state.image_rows, m.config.in_channels};
   for (const TensorView& view : {latents, velocity}) {
@@ -223,10 +240,16 @@ void Dit::forward(ExecContext& ctx, const Session& session, int step, const Tens
   }
 
   state.select_step(ctx, step);
-  if (ctx.device.is_cpu() || ctx.timer != nullptr) return m.forward(ctx, state, step, latents, velocity);  // a clock sees ops as they come
+  // A clock sees ops as they come. Streamed layers are not recorded: their copies run ahead of a pass, on a stream of their own, and take longer than a CPU
+  // needs to enqueue it.
+  if (ctx.device.is_cpu() || ctx.timer != nullptr || m.residency.stream != nullptr) return m.forward(ctx, state, step, latents, velocity);
   // A GPU runs a pass once as it comes, which allocates its scratch, then records the same pass and launches the record from then on.
   const Arena::Mark mark = ctx.scratch->mark();
-  const auto now = [&] { return SessionState::Recording{latents.data, velocity.data, ctx.scratch, mark.used, mark.block, ctx.scratch->peak_bytes()}; };
+  const auto now = [&] {
+    const ArenaScope scope(*ctx.scratch);
+    const void* start = ctx.scratch->take(1, "the start of the scratch");  // an arena that was emptied meanwhile may have its memory elsewhere
+    return SessionState::Recording{latents.data, velocity.data, start, ctx.scratch, mark.used, mark.block, ctx.scratch->peak_bytes()};
+  };
   if (state.ran != now()) {
     state.graph.clear();
     m.forward(ctx, state, step, latents, velocity);
@@ -261,10 +284,12 @@ void Dit::Impl::forward(ExecContext& ctx, const SessionState& state, int step, c
     const TensorView live_h = h.row_range(first, rows);
     const TensorView live_y = y.row_range(0, rows);
 
+    m.acquire(ctx, block);
     m.attend(ctx, block, state, x.rows(qkv_of(state, block), 0, state.rows()), first, live_y);
     const RowOutput mlp_x = x.rows(w13_of(state, block), 0, rows);
     gated_residual_norm(ctx, live_h, live_y, mod.attention_gate, m.norm(block.attention_norm2, {}), m.norm(block.mlp_norm1, mod.mlp_scale), mlp_x);
     m.mlp(ctx, block, state, mlp_x, rows, live_y);
+    m.release(ctx, block);
     if (is_last) {
       gated_residual_norm(ctx, live_h, live_y, mod.mlp_gate, m.norm(block.mlp_norm2, {}), {}, std::nullopt);
     } else {
@@ -280,7 +305,7 @@ void Dit::Impl::forward(ExecContext& ctx, const SessionState& state, int step, c
 }
 
 std::int64_t Dit::owned_bytes() const {
-  std::int64_t sum = impl_->input_proj.owned_bytes() + impl_->conditioning->owned_bytes();
+  std::int64_t sum = impl_->input_proj.owned_bytes() + (impl_->conditioning ? impl_->conditioning->owned_bytes() : 0);
   for (const DitBlock& block : impl_->blocks) {
     for (const nn::Linear* linear : {&block.qkv, &block.attention_output, &block.w13, &block.w2}) sum += linear->owned_bytes();
   }
@@ -288,7 +313,8 @@ std::int64_t Dit::owned_bytes() const {
 }
 
 std::int64_t Dit::mapped_bytes() const {
-  std::int64_t sum = impl_->input_proj.mapped_bytes() + impl_->output.mapped_bytes() + impl_->conditioning->mapped_bytes() + impl_->norm_bytes;
+  std::int64_t sum = impl_->input_proj.mapped_bytes() + impl_->output.mapped_bytes() + impl_->norm_bytes;
+  if (impl_->conditioning) sum += impl_->conditioning->mapped_bytes();
   for (const DitBlock& block : impl_->blocks) {
     for (const nn::Linear* linear : {&block.qkv, &block.attention_output, &block.w13, &block.w2}) sum += linear->mapped_bytes();
   }

@@ -14,6 +14,10 @@
 #include "tensor/tensor.h"
 #include "weights/lora.h"
 
+namespace octavo::nn {
+class BlockStream;
+}
+
 namespace octavo::ideogram4 {
 
 struct Config {
@@ -37,6 +41,13 @@ struct Config {
 // the RoPE table, the modulation rows of every step.
 class Session;
 
+// Where the weights of a denoiser are while it is used. On the device, unless said otherwise.
+struct DitResidency {
+  nn::BlockStream* stream = nullptr;  // somebody else's; must outlive the denoiser and be started before its first forward()
+  int streamed_layers = 0;            // this many (nn::is_streamed_layer) have their projections in `stream`
+  bool keeps_conditioning = true;     // else what only prepare() reads is loaded by every prepare() and leaves with it
+};
+
 class Dit {
  public:
   // Fused official names and split diffusers names are both accepted. Block linears follow `precision`, everything else is as stored.
@@ -45,7 +56,7 @@ class Dit {
   // `component`: "transformer" or "unconditional_transformer"; stands in messages, and one that starts with "unconditional" never reads
   // llm_cond_norm and llm_cond_proj, which may then be missing.
   // Throws InvalidArgument if the folder is missing or of another family, DataError if a tensor is missing or disagrees with config.json.
-  Dit(ExecContext& ctx, const std::filesystem::path& folder, std::string component, const Precision& precision);
+  Dit(ExecContext& ctx, const std::filesystem::path& folder, std::string component, const Precision& precision, const DitResidency& residency = {});
   ~Dit();
   Dit(Dit&&) noexcept;
 

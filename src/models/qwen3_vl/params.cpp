@@ -13,6 +13,10 @@ std::string find_prefix(const WeightStore& store) {
   return models::find_prefix(store, kPrefixes, "embed_tokens.weight");
 }
 
+std::string layer_name(const std::string& prefix, int index, std::string_view module) { return fmt::format("{}layers.{}.{}", prefix, index, module); }
+
+NumberFormat weight_format(const Precision& precision) { return precision.residual == DType::bf16 ? precision.weight : NumberFormat{}; }
+
 std::vector<ParamSpec> parameters(const Config& config, const std::string& prefix, int layers) {
   const std::int64_t q_columns = std::int64_t(config.heads) * config.head_dim;
   const std::int64_t kv_columns = std::int64_t(config.kv_heads) * config.head_dim;

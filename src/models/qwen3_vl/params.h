@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/qwen3_vl/text_encoder.h"
@@ -11,6 +12,11 @@ namespace octavo::qwen3_vl {
 
 // What stands before "embed_tokens.weight" in this checkpoint.
 std::string find_prefix(const WeightStore& store);
+
+std::string layer_name(const std::string& prefix, int index, std::string_view module);
+
+// What the projections' weights become: bf16 or whatever the recipe says where rows are bf16, else as stored.
+NumberFormat weight_format(const Precision& precision);
 
 // The parameters of the first `layers` decoder layers and the embedding.
 std::vector<ParamSpec> parameters(const Config& config, const std::string& prefix, int layers);

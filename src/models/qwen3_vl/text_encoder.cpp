@@ -25,6 +25,7 @@ namespace {
 struct DecoderLayer {
   nn::Linear qkv{}, attention_output{}, gate_up{}, down{};
   TensorView input_norm{}, post_attention_norm{}, q_norm{}, k_norm{};
+  std::vector<Tensor> owned{};  // norms, if they are not read from the map
 };
 
 }  // namespace
@@ -34,25 +35,33 @@ struct TextEncoder::Impl {
   WeightStore store;
   std::vector<int> taps;
   DType rows_dtype;
+  NumberFormat format;
+  TextResidency residency;
+  std::string prefix{};
   nn::Embedding embedding{};
-  std::vector<DecoderLayer> layers{};  // up to the last tap
-  std::vector<Tensor> owned{};         // norms, if they are not read from the map
+  std::vector<DecoderLayer> layers{};  // up to the last tap; empty if they are loaded one by one
 
-  Impl(const std::filesystem::path& folder, std::vector<int> kept, DType dtype)
-      : config(Config::read(folder)), store(folder, "text_encoder"), taps(std::move(kept)), rows_dtype(dtype) {}
+  Impl(const std::filesystem::path& folder, std::vector<int> kept, const Precision& precision, TextResidency where)
+      : config(Config::read(folder)),
+        store(folder, "text_encoder"),
+        taps(std::move(kept)),
+        rows_dtype(precision.residual),
+        format(weight_format(precision)),
+        residency(where) {}
 
-  void load(ExecContext& ctx, const Precision& precision);
+  void load(ExecContext& ctx);
+  DecoderLayer load_layer(ExecContext& ctx, int index) const;
   void run_layer(ExecContext& ctx, const DecoderLayer& layer, const TensorView& h, const TensorView& cos, const TensorView& sin) const;
   void attend(ExecContext& ctx, const DecoderLayer& layer, const TensorView& x, const TensorView& cos, const TensorView& sin, const TensorView& y) const;
 };
 
-void TextEncoder::Impl::load(ExecContext& ctx, const Precision& precision) {
+void TextEncoder::Impl::load(ExecContext& ctx) {
   const bool ascends = std::adjacent_find(taps.begin(), taps.end(), std::greater_equal<>()) == taps.end();
   if (taps.empty() || taps.front() < 0 || taps.back() >= config.layers || !ascends) {
     throw InvalidArgument(
         fmt::format("text_encoder: taps [{}] must ascend within the {} layers, 0 to {}", fmt::join(taps, ", "), config.layers, config.layers - 1));
   }
-  const std::string prefix = find_prefix(store);
+  prefix = find_prefix(store);
   const int used_layers = taps.back() + 1;
   // The final norm, the vision tower and a language head are in every file and used by none of the taps.
   const std::string final_norm = prefix + "norm.";
@@ -61,24 +70,27 @@ void TextEncoder::Impl::load(ExecContext& ctx, const Precision& precision) {
   if (used_layers < config.layers) unread.push_back(layer_prefix);
   models::check_parameters(ctx, store, parameters(config, prefix, used_layers), unread);
 
-  const NumberFormat format = precision.residual == DType::bf16 ? precision.weight : NumberFormat{};
   embedding = nn::Embedding(store, prefix + "embed_tokens");
-  for (int l = 0; l < used_layers; ++l) {
+  for (int l = 0; l < used_layers && residency == TextResidency::whole; ++l) {
     models::stop_if_cancelled(ctx, store.component());
-    const auto name = [&](std::string_view module) { return fmt::format("{}layers.{}.{}", prefix, l, module); };
-    const auto linear = [&](const std::vector<nn::LinearPart>& parts) { return nn::Linear(ctx, store, parts, false, format); };
-    const auto norm = [&](std::string_view module) { return nn::place(ctx, store.get(name(module) + ".weight"), owned, module); };
-    DecoderLayer layer;
-    layer.qkv = linear({{name("self_attn.q_proj")}, {name("self_attn.k_proj")}, {name("self_attn.v_proj")}});
-    layer.attention_output = linear({{name("self_attn.o_proj")}});
-    layer.gate_up = linear({{name("mlp.gate_proj")}, {name("mlp.up_proj")}});
-    layer.down = linear({{name("mlp.down_proj")}});
-    layer.input_norm = norm("input_layernorm");
-    layer.post_attention_norm = norm("post_attention_layernorm");
-    layer.q_norm = norm("self_attn.q_norm");
-    layer.k_norm = norm("self_attn.k_norm");
-    layers.push_back(std::move(layer));
+    layers.push_back(load_layer(ctx, l));
   }
+}
+
+DecoderLayer TextEncoder::Impl::load_layer(ExecContext& ctx, int index) const {
+  DecoderLayer layer;
+  const auto name = [&](std::string_view module) { return layer_name(prefix, index, module); };
+  const auto linear = [&](const std::vector<nn::LinearPart>& parts) { return nn::Linear(ctx, store, parts, false, format); };
+  const auto norm = [&](std::string_view module) { return nn::place(ctx, store.get(name(module) + ".weight"), layer.owned, module); };
+  layer.qkv = linear({{name("self_attn.q_proj")}, {name("self_attn.k_proj")}, {name("self_attn.v_proj")}});
+  layer.attention_output = linear({{name("self_attn.o_proj")}});
+  layer.gate_up = linear({{name("mlp.gate_proj")}, {name("mlp.up_proj")}});
+  layer.down = linear({{name("mlp.down_proj")}});
+  layer.input_norm = norm("input_layernorm");
+  layer.post_attention_norm = norm("post_attention_layernorm");
+  layer.q_norm = norm("self_attn.q_norm");
+  layer.k_norm = norm("self_attn.k_norm");
+  return layer;
 }
 
 // y = o_proj( causal attention of x )
@@ -118,9 +130,9 @@ void TextEncoder::Impl::run_layer(ExecContext& ctx, const DecoderLayer& layer, c
   add_rows(ctx, h, y);
 }
 
-TextEncoder::TextEncoder(ExecContext& ctx, const std::filesystem::path& folder, std::vector<int> taps, const Precision& precision)
-    : impl_(std::make_unique<Impl>(folder, std::move(taps), precision.residual)) {
-  impl_->load(ctx, precision);
+TextEncoder::TextEncoder(ExecContext& ctx, const std::filesystem::path& folder, std::vector<int> taps, const Precision& precision, TextResidency residency)
+    : impl_(std::make_unique<Impl>(folder, std::move(taps), precision, residency)) {
+  impl_->load(ctx);
 }
 TextEncoder::~TextEncoder() = default;
 TextEncoder::TextEncoder(TextEncoder&&) noexcept = default;
@@ -151,9 +163,15 @@ Tensor TextEncoder::encode(ExecContext& ctx, std::span<const std::int32_t> ids) 
   const TensorView h = nn::scratch_tensor(ctx, m.rows_dtype, {rows, hidden}, "residual stream");
   m.embedding.forward(ctx, ids, h);
   std::int64_t tap = 0;
-  for (std::size_t l = 0; l < m.layers.size(); ++l) {
+  for (std::size_t l = 0; l <= std::size_t(m.taps.back()); ++l) {
     models::stop_if_cancelled(ctx, m.store.component());
-    m.run_layer(ctx, m.layers[l], h, cos, sin);
+    if (m.layers.empty()) {
+      const DecoderLayer layer = m.load_layer(ctx, int(l));
+      m.run_layer(ctx, layer, h, cos, sin);
+      if (ctx.stream != nullptr) ctx.stream->synchronize();  // before its weights leave
+    } else {
+      m.run_layer(ctx, m.layers[l], h, cos, sin);
+    }
     if (m.taps[std::size_t(tap)] != int(l)) continue;
     const Tensor from_gpu = ctx.device.is_cpu() ? Tensor() : nn::to_cpu(ctx, h, "text features");
     const TensorView tapped = ctx.device.is_cpu() ? h : from_gpu.view();

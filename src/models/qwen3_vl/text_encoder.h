@@ -29,13 +29,18 @@ struct Config {
   static Config read(const std::filesystem::path& folder);
 };
 
+// On a GPU: all layers there from the beginning, or one after another, each loaded for its turn in encode() and gone behind it. A prompt is encoded once, so
+// both bring the same bytes there.
+enum class TextResidency : std::uint8_t { whole, one_layer };
+
 class TextEncoder {
  public:
   // `taps`: the decoder layers whose output is kept, ascending, each < layers; layers behind the last one are not read.
   // Names may stand under "language_model.", "model.language_model." or "model."; visual.* and the final norm are never read.
   // Computes in float32, or in bf16 rows if `precision` is bf16 (numerics.md section 10). w8a8 quantises the denoiser only: here it computes as f32.
   // Throws InvalidArgument on taps, a missing folder or another family, DataError if a tensor is missing or disagrees with config.json.
-  TextEncoder(ExecContext& ctx, const std::filesystem::path& folder, std::vector<int> taps, const Precision& precision);
+  TextEncoder(ExecContext& ctx, const std::filesystem::path& folder, std::vector<int> taps, const Precision& precision,
+              TextResidency residency = TextResidency::whole);
   ~TextEncoder();
   TextEncoder(TextEncoder&&) noexcept;
 
@@ -46,7 +51,7 @@ class TextEncoder {
   // Throws InvalidArgument on an id outside the vocabulary, Cancelled if the observer asks.
   Tensor encode(ExecContext& ctx, std::span<const std::int32_t> ids) const;
 
-  // Bytes of the parameters read from the map.
+  // Bytes of the parameters read from the map (those of layers that are loaded now).
   std::int64_t mapped_bytes() const;
 
  private:
