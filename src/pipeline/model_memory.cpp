@@ -93,9 +93,9 @@ ResidencyPlan ModelMemory::plan(std::string_view who, const PictureMemory& pictu
   const ResidencyRows wanted = rows(picture);
   if (loaded) {
     ResidencyPlan kept = evaluate_residency(weights(), wanted, *loaded, budget);
-    if (fits_budget(kept, budget)) return kept;
+    if (fits_budget(kept, budget)) return with_second_branch(kept, budget);
   }
-  if (std::optional<ResidencyPlan> found = plan_residency(weights(), wanted, budget)) return *found;
+  if (std::optional<ResidencyPlan> found = plan_residency(weights(), wanted, budget)) return with_second_branch(*found, budget);
 
   const std::int64_t least = smallest_budget(weights(), wanted);
   constexpr int kSixteenths = 16;

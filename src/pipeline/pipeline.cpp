@@ -28,6 +28,7 @@
 #include "pipeline/model_memory.h"
 #include "pipeline/noise.h"
 #include "pipeline/pixels.h"
+#include "pipeline/side_stream.h"
 #include "text/tokenizer.h"
 #include "weights/weight_store.h"
 
@@ -104,6 +105,7 @@ struct Pipeline::Impl {
   Stream stream;
   mutable std::optional<ModelMemory> memory;          // read when the first budget is kept
   std::optional<ResidencyChoice> loaded;              // how the denoisers lie on the device
+  std::optional<SideStream> side;                     // for the second branch, where the budget has room for its scratch
   std::unique_ptr<nn::BlockStream> streamed;          // outlives the denoisers
   std::optional<qwen3_vl::TextEncoder> text_encoder;  // present only until its work is done: its pages then leave memory
   std::optional<ideogram4::Dit> cond, uncond;
@@ -165,6 +167,7 @@ struct Pipeline::Impl {
   void forget_denoisers();
   void reserve_scratch(std::int64_t bytes);
   void give_room(ExecContext& ctx);
+  void open_side(const std::optional<ResidencyPlan>& residency);
   MemoryQuestion memory_question(const RequestPlan& plan, std::int64_t text_tokens) const;
   std::vector<std::int32_t> tokenize(const std::string& prompt) const;
   void load(Observer& observer, const std::optional<ResidencyPlan>& residency);
@@ -265,6 +268,7 @@ void Pipeline::Impl::forget_denoisers() {
   streamed.reset();
   loaded.reset();
   scratch = Arena(options.device);
+  side.reset();
 }
 
 // One block for everything that is taken until the end. A larger one of an earlier request does as well, unless a budget was given: the plan counts this one.
@@ -276,6 +280,11 @@ void Pipeline::Impl::reserve_scratch(std::int64_t bytes) {
 }
 
 // What only the denoisers use leaves.
+void Pipeline::Impl::open_side(const std::optional<ResidencyPlan>& residency) {
+  side.reset();
+  if (!is_cpu() && residency && residency->runs_beside) side.emplace(options.device, residency->scratch_bytes);
+}
+
 void Pipeline::Impl::give_room(ExecContext& ctx) {
   stream.synchronize();
   if (streamed) streamed->suspend(ctx);
@@ -341,8 +350,10 @@ void Pipeline::Impl::denoise(ExecContext& ctx, const RequestPlan& plan, const id
     stop_if_asked(*ctx.observer);
     const float guidance = plan.request.guidance[std::size_t(step)];
     const bool needs_uncond = uncond_session != nullptr && (guidance != 1.0f || dump != nullptr);
+    const auto unconditional = [&](ExecContext& where) { uncond->forward(where, *uncond_session, step, buffers.latents, buffers.velocity_uncond); };
+    if (needs_uncond && side) side->start(ctx, unconditional);
     cond->forward(ctx, cond_session, step, buffers.latents, buffers.velocity_cond);
-    if (needs_uncond) uncond->forward(ctx, *uncond_session, step, buffers.latents, buffers.velocity_uncond);
+    if (needs_uncond) side ? side->join(ctx) : unconditional(ctx);
 
     const float step_length = schedule.sigmas[std::size_t(step)] - schedule.sigmas[std::size_t(step) + 1];
     const auto uncond_velocity = guidance != 1.0f ? std::optional<TensorView>(buffers.velocity_uncond) : std::nullopt;
@@ -448,6 +459,7 @@ std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, co
       draw_noise(request.seed + std::uint64_t(picture), {start.as<float>(), std::size_t(shape.elements())});
     }
     if (residency) self.reserve_scratch(residency->scratch_bytes);
+    if (picture == 0) self.open_side(uses_uncond ? residency : std::nullopt);
     if (self.streamed) self.streamed->start();
     copy_tensor(ctx, start, buffers.latents);
     self.denoise(ctx, plan, *cond_session, uncond_session.get(), picture, buffers, dump ? &*dump : nullptr);

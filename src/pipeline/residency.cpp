@@ -105,6 +105,16 @@ std::optional<ResidencyPlan> plan_residency(const ResidencyWeights& weights, con
   return std::nullopt;
 }
 
+ResidencyPlan with_second_branch(const ResidencyPlan& plan, std::int64_t budget) {
+  if (plan.choice.streams() || plan.choice.lends_scratch) return plan;
+  ResidencyPlan both = plan;
+  both.runs_beside = true;
+  for (ResidencyPlan::Phase& phase : both.phases) {
+    if (phase.name == "denoise" || phase.name == "decode") phase.items.push_back({"scratch of the second branch", plan.scratch_bytes});
+  }
+  return fits_budget(both, budget) ? both : plan;
+}
+
 std::int64_t smallest_budget(const ResidencyWeights& weights, const ResidencyRows& rows) {
   std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
   for (const ResidencyChoice& choice : choices_for(weights)) smallest = std::min(smallest, evaluate_residency(weights, rows, choice, 0).peak_bytes());

@@ -61,6 +61,7 @@ struct ResidencyPlan {
   };
 
   ResidencyChoice choice{};
+  bool runs_beside = false;              // both branches of a step at once, the second with a scratch of its own: see side_stream.h
   bool keeps_text_whole = false;         // else one layer of the text encoder at a time
   std::vector<Phase> phases{};           // in their order
   std::int64_t scratch_bytes = 0;        // of the one arena while the denoisers work
@@ -80,6 +81,9 @@ bool fits_budget(const ResidencyPlan& plan, std::int64_t budget);
 // streamed, both denoisers alike (fewer than three would save nothing: two places take the room of two layers). So more budget never streams more.
 // Nothing if not even the last fits.
 std::optional<ResidencyPlan> plan_residency(const ResidencyWeights& weights, const ResidencyRows& rows, std::int64_t budget);
+
+// The same plan with both branches beside each other, if everything is resident and a second scratch fits the budget, too; else the plan.
+ResidencyPlan with_second_branch(const ResidencyPlan& plan, std::int64_t budget);
 
 // The smallest budget that plan_residency accepts.
 std::int64_t smallest_budget(const ResidencyWeights& weights, const ResidencyRows& rows);

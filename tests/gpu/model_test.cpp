@@ -1,5 +1,4 @@
 // Whole networks and the whole way from prompt to picture on the GPU, against the CPU and against the reference implementation.
-#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -7,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "device/memory_count.h"
 #include "golden/golden.h"
 #include "gpu/gpu_test.h"
 #include "io/json.h"
@@ -175,13 +175,9 @@ TEST_F(ModelCuda, fifty_pictures_of_alternating_sizes) {
                           .batch = batch};
     return pipeline.run(pipeline.plan(request), observer, {});
   };
-  const auto used_bytes = [] {
-    std::size_t free_now = 0, total = 0;
-    EXPECT_EQ(cudaMemGetInfo(&free_now, &total), cudaSuccess);
-    return total - free_now;
-  };
+  const auto used_bytes = [&] { return memory_count(gpu().device).now; };  // of this process: others may use the GPU meanwhile
   std::array<std::vector<std::uint8_t>, kSizes.size()> first;
-  std::size_t used = 0;
+  std::int64_t used = 0;
   for (std::size_t i = 0; i < 50; ++i) {
     const std::size_t size = i % kSizes.size();
     const Image image = draw(size, 1).front();
