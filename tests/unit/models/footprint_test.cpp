@@ -76,15 +76,16 @@ TEST(DenoiserFootprint, rows_are_what_the_arena_counts) {
 TEST(DenoiserFootprint, a_panel_of_the_mlp_is_counted_as_the_device_takes_it) {
   const fs::path model = golden::data_folder() / "tiny-hd64";
   const ideogram4::DitFootprint footprint(model / "transformer", "transformer", precision::w8a8);
-  const ideogram4::PictureSize size{.text_rows = 5, .image_rows = 41 * 43, .steps = 1};
+  const ideogram4::PictureSize size{.text_rows = 5, .image_rows = 33 * 32, .steps = 1};
   CpuContext cpu(2, true);
   const ideogram4::Dit dit(cpu, model / "transformer", "transformer", precision::w8a8);
   const Tensor features = Tensor::zeros(DType::f32, {5, dit.config().llm_features});
   const std::vector<float> times{0.5f};
-  const auto session = dit.prepare(cpu, 41, 43, features, times);
+  const auto session = dit.prepare(cpu, 33, 32, features, times);
   const Tensor latents = Tensor::zeros(DType::f32, {size.image_rows, dit.config().in_channels}), velocity(DType::f32, latents.shape());
   expect_scratch(footprint.forward_scratch_bytes(Device{}, size), "panels", [&](ExecContext& ctx) { dit.forward(ctx, *session, 0, latents, velocity); });
-  EXPECT_GT(footprint.forward_scratch_bytes(Device{Device::Kind::cuda, 0}, size), footprint.forward_scratch_bytes(Device{}, size));
+  EXPECT_EQ(ideogram4::mlp_panel_rows(Device{Device::Kind::cuda, 0}, size.image_rows), size.image_rows);
+  EXPECT_LT(ideogram4::mlp_panel_rows(Device{}, size.image_rows), size.image_rows);
 }
 
 // On the CPU the same numbers are owned or lie in the map: bf16 files in bf16 and in w8a8. (A CPU keeps f32 copies of no weight.)
@@ -144,8 +145,11 @@ TEST(DecoderFootprint, maps_are_what_decode_allocates) {
       reset_memory_peak(Device{});
       const std::int64_t before = memory_count(Device{}).now;
       (void)vae.decode(cpu, latent);
-      EXPECT_EQ(memory_count(Device{}).peak - before - std::int64_t(cpu.scratch.peak_bytes()), footprint.maps(6, 4).bytes - std::int64_t(latent.bytes()))
-          << model << " " << recipe.name;
+      const std::int64_t held = memory_count(Device{}).peak - before - std::int64_t(cpu.scratch.peak_bytes());
+      const std::int64_t planned = footprint.maps(6, 4).bytes - std::int64_t(latent.bytes());
+      EXPECT_GE(held, planned) << model << " " << recipe.name;
+      // A group norm on the CPU keeps its weight and bias in float32 while it runs.
+      EXPECT_LE(held, planned + 2 * 4 * std::int64_t(vae.config().block_channels.back())) << model << " " << recipe.name;
       if (recipe.residual == DType::bf16) {  // the files are bf16, and so is what a GPU keeps of them then
         EXPECT_EQ(vae.owned_bytes() + vae.mapped_bytes(), footprint.weights().bytes) << model;
       }
