@@ -50,6 +50,20 @@ class Fields {
     return numbers;
   }
 
+  std::vector<std::array<int, 2>> sizes(const char* name) const {
+    const Json* value = find(name);
+    if (value == nullptr) return {};
+    constexpr const char* kWanted = "a list of [width, height] in pixels";
+    const auto is_side = [](const Json& side) { return side.is_number_integer() && side >= 1 && side <= std::numeric_limits<int>::max(); };
+    if (!value->is_array()) fail(name, *value, kWanted);
+    std::vector<std::array<int, 2>> sizes;
+    for (const Json& item : *value) {
+      if (!item.is_array() || item.size() != 2 || !is_side(item[0]) || !is_side(item[1])) fail(name, *value, kWanted);
+      sizes.push_back({item[0].get<int>(), item[1].get<int>()});
+    }
+    return sizes;
+  }
+
   const Json* find(const char* name) const {
     const auto found = object_.find(name);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
@@ -68,6 +82,7 @@ GenerationDefaults read_defaults(const Json& object, const std::string& who) {
   const Fields fields(object, who);
   return {.width = fields.positive_integer("width"),
           .height = fields.positive_integer("height"),
+          .sizes = fields.sizes("sizes"),
           .steps = fields.positive_integer("steps"),
           .guidance = fields.number_or_list("guidance"),
           .mu = fields.number("mu"),

@@ -14,6 +14,7 @@ namespace octavo {
 struct GenerationDefaults {
   std::optional<int> width{};
   std::optional<int> height{};
+  std::vector<std::array<int, 2>> sizes{};  // further canvases, width and height, that the model was made for
   std::optional<int> steps{};
   std::vector<float> guidance{};  // one value, or one per step
   std::optional<double> mu{};

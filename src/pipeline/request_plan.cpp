@@ -101,16 +101,21 @@ void advise_defaults(const Request& request, const GenerationDefaults& defaults,
   lines.push_back(fmt::format("the model's folder has no generation_defaults; drawing with preset {}", kDefaultPreset.name));
 }
 
-// One line at most: everything that makes the size unusual.
+// One line at most: everything that makes the size unusual. None for a size that the model names.
 void advise_size(const Request& request, const GenerationDefaults& defaults, std::vector<std::string>& lines) {
   const int width = *request.width;
   const int height = *request.height;
+  std::vector<std::array<int, 2>> known = defaults.sizes;
+  if (defaults.width && defaults.height) known.insert(known.begin(), {*defaults.width, *defaults.height});
+  if (std::find(known.begin(), known.end(), std::array{width, height}) != known.end()) return;
   std::vector<std::string> reasons;
   if (std::min(width, height) < kSmallestGoodSide) reasons.push_back(fmt::format("a side is under {} pixels", kSmallestGoodSide));
   if (std::max(width, height) > kLargestSide) reasons.push_back(fmt::format("a side is over {} pixels", kLargestSide));
   if (std::max(width, height) > std::int64_t(kGoodAspect) * std::min(width, height)) reasons.push_back(fmt::format("it is longer than {}:1", kGoodAspect));
-  if (defaults.width && defaults.height && (width != *defaults.width || height != *defaults.height)) {
-    reasons.push_back(fmt::format("this model was made for {}x{}", *defaults.width, *defaults.height));
+  if (!known.empty()) {
+    std::vector<std::string> names;
+    for (const auto& [known_width, known_height] : known) names.push_back(fmt::format("{}x{}", known_width, known_height));
+    reasons.push_back(fmt::format("this model was made for {}", fmt::join(names, ", ")));
   }
   if (!reasons.empty()) lines.push_back(fmt::format("size {}x{} may look poor: {}", width, height, fmt::join(reasons, "; ")));
 }

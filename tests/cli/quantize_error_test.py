@@ -14,7 +14,8 @@ class DemoModel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         with tempfile.TemporaryDirectory(prefix="octavo-error-") as folder:
-            cls.rows = Bench(PROGRAM, folder, size=64).table(DEMO, 64)
+            # Not smaller: at 64x64 the velocity is one draw over 16 tokens, and there the planted outlier costs 1.7 times the clean error instead of 3.5.
+            cls.rows = Bench(PROGRAM, folder, size=128).table(DEMO, 64)
 
     def show(self, kind):
         return {scheme: {key: round(row[key], 5) for key in ("layers_rms", "layers_worst", "velocity")} for scheme, row in self.rows[kind].items()}
@@ -29,7 +30,7 @@ class DemoModel(unittest.TestCase):
             self.assertLessEqual(error, 1.5 * plain["layers"][layer], layer)
 
     def test_nor_the_velocity_after_guidance(self):
-        """One draw of rounding errors instead of a mean over many: measured 0.85, 1.1 allowed."""
+        """One draw of rounding errors instead of a mean over many: measured 0.79, 1.1 allowed."""
         self.assertLessEqual(self.rows["clean"]["convrot"]["velocity"], 1.1 * self.rows["clean"]["plain"]["velocity"], self.show("clean"))
 
     def test_a_planted_outlier_hurts_and_is_brought_back_under_twice_the_clean_error(self):

@@ -92,6 +92,12 @@ class Unusual(ProgramTest):
         self.assertIn("256x256", lines[0])
         self.assertEqual((request["width"], request["height"]), (288, 272))
 
+    def test_a_canvas_that_it_was_trained_on_is_none(self):
+        for width, height in (("320", "192"), ("192", "320")):
+            lines, request = self.notes("--model", DEMO, "--width", width, "--height", height, "--steps", "1")
+            self.assertEqual(lines, [])
+            self.assertEqual(request["width"], int(width))
+
     def test_taps_beyond_the_layers(self):
         model = self.demo(lambda index: index.update(text_encoder_taps=[0, 1, 2, 4]))
         self.refuse(DAMAGED, "generate", "--model", model, "--prompt", "x", "--output", "x.png", contains=["layer 4", "4 layers"])

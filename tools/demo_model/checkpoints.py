@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import sampling
+import scenes
 import text
 
 LARGEST_FILE = 15 << 20  # bytes; a file has to come back from the GPU machine, which sends at most 16 MiB
@@ -17,6 +18,11 @@ CHAT_TEMPLATE = ("{%- for m in messages -%}{{ '<|im_start|>' + m.role + '\n' }}{
 PREFIX = {"text_encoder": "language_model."}
 FILE = {"text_encoder": "model.safetensors"}
 
+
+def canvases():
+    """The canvas that is drawn where none is asked, and the others that it was trained on."""
+    (width, height), *others = scenes.CANVASES
+    return {"width": width, "height": height, "sizes": [list(canvas) for canvas in others]}
 
 
 def configs(sizes):
@@ -53,7 +59,7 @@ def configs(sizes):
             "text_encoder": ["transformers", "Qwen3VLModel"], "tokenizer": ["transformers", "PreTrainedTokenizerFast"],
             "transformer": ["diffusers", "Ideogram4Transformer2DModel"], "unconditional_transformer": ["diffusers", "Ideogram4Transformer2DModel"],
             "vae": ["diffusers", "AutoencoderKLFlux2"], "text_encoder_taps": list(range(sizes.text_layers)),
-            "generation_defaults": {"width": 256, "height": 256, **sampling.DEFAULTS}},
+            "generation_defaults": {**canvases(), **sampling.DEFAULTS}},
     }
 
 

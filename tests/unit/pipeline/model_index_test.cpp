@@ -49,11 +49,12 @@ TEST_F(ModelIndexTest, taps_default_to_the_published_thirteen) {
 
 TEST_F(ModelIndexTest, taps_and_defaults_of_the_file) {
   write(
-      R"({"_class_name": "Ideogram4Pipeline", "text_encoder_taps": [0, 2], "generation_defaults": {"width": 64, "guidance": [3, 2.5], "mu": -1, "std": 1.25}})");
+      R"({"_class_name": "Ideogram4Pipeline", "text_encoder_taps": [0, 2], "generation_defaults": {"width": 64, "sizes": [[96, 64]], "guidance": [3, 2.5], "mu": -1, "std": 1.25}})");
   const ModelIndex index = ModelIndex::read(folder_);
   EXPECT_THAT(index.taps, ElementsAre(0, 2));
   EXPECT_EQ(index.defaults.width, 64);
   EXPECT_FALSE(index.defaults.height.has_value());
+  EXPECT_THAT(index.defaults.sizes, ElementsAre(std::array{96, 64}));
   EXPECT_THAT(index.defaults.guidance, ElementsAre(3.0f, 2.5f));
   EXPECT_EQ(index.defaults.mu, -1.0);
   EXPECT_EQ(index.defaults.std_dev, 1.25);
@@ -80,8 +81,9 @@ TEST_F(ModelIndexTest, fields_of_the_wrong_type_are_damage) {
     write(std::string(R"({"_class_name": "Ideogram4Pipeline", "text_encoder_taps": )") + taps + "}");
     EXPECT_THAT(message<DataError>(), HasSubstr("text_encoder_taps")) << taps;
   }
-  for (const char* field :
-       {R"("width": "256")", R"("height": 0)", R"("steps": 1.5)", R"("guidance": [])", R"("guidance": ["x"])", R"("mu": "0")", R"("std": [1])"}) {
+  for (const char* field : {R"("width": "256")", R"("height": 0)", R"("steps": 1.5)", R"("guidance": [])", R"("guidance": ["x"])", R"("mu": "0")",
+                            R"("std": [1])", R"("sizes": 256)", R"("sizes": [256, 256])", R"("sizes": [[256]])", R"("sizes": [[256, 0]])",
+                            R"("sizes": [[1.5, 16]])", R"("sizes": [[99999999999, 16]])"}) {
     write(std::string(R"({"_class_name": "Ideogram4Pipeline", "generation_defaults": {)") + field + "}}");
     EXPECT_THAT(message<DataError>(), HasSubstr("generation_defaults")) << field;
   }

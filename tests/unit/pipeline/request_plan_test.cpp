@@ -117,6 +117,16 @@ TEST(RequestPlan, an_unusual_size_is_one_advisory_line) {
   EXPECT_THAT(plan.advisories[0], AllOf(HasSubstr("128x16"), HasSubstr("256 pixels"), HasSubstr("6:1"), HasSubstr("made for 256x256")));
 }
 
+TEST(RequestPlan, a_size_that_the_model_names_is_not_unusual) {
+  GenerationDefaults defaults = demo_defaults();
+  defaults.sizes = {{320, 192}, {192, 320}};
+  const std::string caption = "{\"compositional_deconstruction\":{\"background\":\"a\",\"elements\":[]}}";
+  EXPECT_THAT(plan_of({.prompt = caption}, defaults).advisories, testing::IsEmpty());
+  EXPECT_THAT(plan_of({.prompt = caption, .width = 320, .height = 192}, defaults).advisories, testing::IsEmpty());
+  EXPECT_THAT(plan_of({.prompt = caption, .width = 320, .height = 320}, defaults).advisories,
+              ElementsAre(AllOf(HasSubstr("320x320"), HasSubstr("made for 256x256, 320x192, 192x320"))));
+}
+
 TEST(RequestPlan, plain_text_is_one_advisory_line) {
   EXPECT_THAT(plan_of({.prompt = "a cat"}, demo_defaults()).advisories, ElementsAre(HasSubstr("plain text")));
   EXPECT_THAT(plan_of({.prompt = ""}, demo_defaults()).advisories, ElementsAre(HasSubstr("plain text")));
