@@ -10,7 +10,7 @@ namespace octavo::cli {
 // Text stays text here: generate.cpp turns it into numbers, so that every message has our own words and exit code 2.
 struct GenerateArguments {
   std::optional<std::string> model{}, prompt{}, prompt_file{}, width{}, height{}, preset{}, steps{}, guidance{}, mu{}, std_dev{}, seed{}, batch{}, precision{},
-      device{}, vram{}, threads{}, output{}, noise{}, dump{}, schedule_end{};
+      attention{}, device{}, vram{}, threads{}, output{}, noise{}, dump{}, schedule_end{};
   std::vector<std::string> loras{};
   bool json = false, quiet = false, force = false, cpu_reference = false;
 };

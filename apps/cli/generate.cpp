@@ -72,6 +72,7 @@ EngineOptions to_engine_options(const GenerateArguments& arguments) {
   if (arguments.model && arguments.model->empty())
     throw InvalidArgument("generate: --model is empty; give the folder of a model, or leave it out for the demo model");
   options.precision = arguments.precision.value_or("auto");
+  options.attention = arguments.attention.value_or("auto");
   options.device = arguments.device.value_or("auto");
   if (arguments.vram) options.vram_bytes = memory_size("generate: --vram", *arguments.vram);
   if (arguments.threads) {

@@ -1,8 +1,8 @@
 // Attention on a GPU beside its limit: 18 heads x 256 (the denoiser), 32 of 8 heads x 128 causal (the text encoder), one head x 512 (the autoencoder).
 //   attention_bench [--rounds 20] > attention.jsonl
 // One JSON line a shape and body: milliseconds (median, 10th and 90th percentile of single calls between CUDA events, inputs larger than L2 in turn),
-// TFLOP/s by 4 · Lq · Lk · D · heads (half of it when causal). Random data. First the ceiling of mma.sync. The peer is bench/peers/attention_torch.py, run next
-// to this one.
+// TFLOP/s by 4 · Lq · Lk · D · heads (half of it when causal). Random data. Body "int8" includes the making of its codes. First the ceiling of mma.sync. The
+// peer is bench/peers/attention_torch.py, run next to this one.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -15,6 +15,7 @@
 #include "bench/kernels/mma_float_peak.h"
 #include "device/cuda_check.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/attention_int8.h"
 #include "ops/attention/attention_launch.h"
 #include "ops/row_launch.h"
 
@@ -40,7 +41,9 @@ Tensor random_rows(std::int64_t rows, std::int64_t columns, Device device, const
   return tensor;
 }
 
-void measure(const Case& c, bool mma_body, int rounds) {
+enum class Body { chosen, mma, int8 };
+
+void measure(const Case& c, Body body, int rounds) {
   const Device device{Device::Kind::cuda, 0};
   const Stream stream(device);
   Arena scratch(device);
@@ -55,7 +58,8 @@ void measure(const Case& c, bool mma_body, int rounds) {
   const auto call = [&](int i) {
     const TensorView all = fused[std::size_t(i % copies)];
     const TensorView q = all.column_range(0, q_columns), k = all.column_range(q_columns, kv_columns), v = all.column_range(q_columns + kv_columns, kv_columns);
-    if (!mma_body) return attention(ctx, q, k, v, args, y.view());
+    if (body == Body::int8) return attention_int8(ctx, q, k, v, args, y.view());
+    if (body == Body::chosen) return attention(ctx, q, k, v, args, y.view());
     launch_attention_mma({.q = rows_in(q),
                           .k = rows_in(k),
                           .v = rows_in(v),
@@ -90,7 +94,11 @@ void measure(const Case& c, bool mma_body, int rounds) {
   fmt::print(
       "{{\"rows\": {}, \"heads\": {}, \"kv_heads\": {}, \"head_dim\": {}, \"causal\": {}, \"body\": \"{}\", \"ms\": {:.4f}, \"ms_p10\": {:.4f}, "
       "\"ms_p90\": {:.4f}, \"tflops\": {:.1f}}}\n",
-      c.rows, c.heads, c.kv_heads, c.head_dim, c.causal, mma_body ? "mma.sync" : "chosen", at(0.5), at(0.1), at(0.9), flop / at(0.5) / 1e9);
+      c.rows, c.heads, c.kv_heads, c.head_dim, c.causal,
+      body == Body::int8  ? "int8"
+      : body == Body::mma ? "mma.sync"
+                          : "chosen",
+      at(0.5), at(0.1), at(0.9), flop / at(0.5) / 1e9);
 }
 
 }  // namespace
@@ -105,11 +113,12 @@ int main(int argc, char** argv) {
     fmt::print("{{\"body\": \"mma.sync ceiling (registers only)\", \"tflops\": {:.1f}}}\n", octavo::bench::mma_float_peak_tflops(rounds));
     for (const std::int64_t rows : {2304, 4096, 4352, 6144, 16384}) {
       const octavo::Case denoiser{.rows = rows, .heads = 18, .kv_heads = 18, .head_dim = 256};
-      octavo::measure(denoiser, false, rounds);
-      octavo::measure(denoiser, true, rounds);
+      octavo::measure(denoiser, octavo::Body::chosen, rounds);
+      octavo::measure(denoiser, octavo::Body::mma, rounds);
+      octavo::measure(denoiser, octavo::Body::int8, rounds);
     }
-    octavo::measure({.rows = 512, .heads = 32, .kv_heads = 8, .head_dim = 128, .causal = true}, false, rounds);
-    octavo::measure({.rows = 16384, .heads = 1, .kv_heads = 1, .head_dim = 512}, false, std::min(rounds, 3));
+    octavo::measure({.rows = 512, .heads = 32, .kv_heads = 8, .head_dim = 128, .causal = true}, octavo::Body::chosen, rounds);
+    octavo::measure({.rows = 16384, .heads = 1, .kv_heads = 1, .head_dim = 512}, octavo::Body::chosen, std::min(rounds, 3));
   } catch (const std::exception& failure) {
     fmt::print(stderr, "attention_bench: {}\n", failure.what());
     return 1;

@@ -28,6 +28,7 @@ struct EngineOptions {
   std::int64_t vram_bytes = 0;     // GPU memory that may be used, all in all; 0: what is free less a margin. Has no meaning on the CPU
   int threads = 0;                 // CPU threads; 0: one per core that this process may use
   bool cpu_reference = false;      // run the plain CPU bodies (the definition), very slow
+  std::string attention = "auto";  // of the denoisers: "bf16": on the floats of `precision`; "int8": scores from int8 codes; "auto": bf16, for now
 };
 
 // One message on the way from request to picture. `step` counts from 1 to `steps`; step 0 says that the part begins.

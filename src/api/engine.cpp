@@ -93,6 +93,13 @@ void check_vram(const EngineOptions& options) {
   }
 }
 
+AttentionKind attention_named(const std::string& name) {
+  if (name == "auto") return AttentionKind::automatic;
+  if (name == "bf16") return AttentionKind::floats;
+  if (name == "int8") return AttentionKind::int8;
+  throw InvalidArgument(fmt::format("generate: --attention '{}' is unknown; known: auto, bf16, int8", name));
+}
+
 PipelineOptions pipeline_options(const EngineOptions& options) {
   if (options.threads < 0 || options.threads > kMaxThreads) {
     throw InvalidArgument(fmt::format("generate: --threads {} must be between 1 and {}; leave it out for one per core", options.threads, kMaxThreads));
@@ -107,7 +114,8 @@ PipelineOptions pipeline_options(const EngineOptions& options) {
                          .precision = precision_named(options.precision, device, model),
                          .device = device,
                          .threads = options.threads,
-                         .cpu_reference = options.cpu_reference};
+                         .cpu_reference = options.cpu_reference,
+                         .attention = attention_named(options.attention)};
   if (!device.is_cpu() && options.vram_bytes > 0) chosen.vram_bytes = options.vram_bytes;
   return chosen;
 }

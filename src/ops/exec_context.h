@@ -1,6 +1,8 @@
 // Everything a forward call may use that is not a tensor.
 #pragma once
 
+#include <cstdint>
+
 #include "base/observer.h"
 #include "base/thread_pool.h"
 #include "device/buffer.h"
@@ -11,6 +13,10 @@ namespace octavo {
 
 class OpTimer;
 
+// What the denoisers' attention computes its scores from: int8 codes (ops/attention/attention_int8.h), or the floats as they come. `automatic` is the latter
+// until int8 is shown to do no harm. The text encoder and the autoencoder never ask.
+enum class AttentionKind : std::uint8_t { automatic, floats, int8 };
+
 struct ExecContext {
   Device device{};
   ThreadPool* pool = nullptr;      // CPU work; never null on the CPU
@@ -19,6 +25,7 @@ struct ExecContext {
   Observer* observer = nullptr;    // may be null
   bool reference = false;          // run the plain CPU bodies: the definition, slow
   OpTimer* timer = nullptr;        // of every op, for a bench; ops/op_timer.h
+  AttentionKind attention = AttentionKind::automatic;
 };
 
 }  // namespace octavo

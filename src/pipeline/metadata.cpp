@@ -71,6 +71,7 @@ std::string request_json(const Request& resolved, const Origin& origin, std::uin
   json["device"] = origin.device;
   if (!origin.gpu.empty()) json["gpu"] = origin.gpu;
   json["kernels"] = origin.kernels;
+  if (!origin.attention.empty()) json["attention"] = origin.attention;
   if (origin.cpu_reference) json["cpu_reference"] = true;
   if (resolved.force) json["force"] = true;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // a path need not be UTF-8; the prompt is
@@ -84,8 +85,8 @@ std::string command_from_request_json(const std::string& text) {
   const Json json = parse_json(text, "the picture's request");
   if (!json.is_object()) throw DataError("the picture's request: is not a JSON object; the text chunk was probably edited");
   // Only what request_json writes becomes an option: the text may come from anybody, and the command is meant to be pasted.
-  constexpr std::array<std::string_view, 17> kOptions{"model", "prompt", "width", "height",    "steps",  "guidance",     "mu",    "std",          "seed",
-                                                      "batch", "noise",  "lora",  "precision", "device", "schedule_end", "force", "cpu_reference"};
+  constexpr std::array<std::string_view, 18> kOptions{"model", "prompt", "width", "height",    "steps",  "guidance",     "mu",    "std",           "seed",
+                                                      "batch", "noise",  "lora",  "precision", "device", "schedule_end", "force", "cpu_reference", "attention"};
   std::string command = "octavo generate";
   for (const auto& [key, value] : json.items()) {
     if (std::find(kOptions.begin(), kOptions.end(), key) == kOptions.end()) continue;  // "version", "kernels": facts, not wishes

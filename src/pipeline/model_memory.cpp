@@ -72,8 +72,8 @@ const ResidencyWeights& ModelMemory::weights() const { return impl_->weights; }
 ResidencyRows ModelMemory::rows(const PictureMemory& picture) const {
   const Impl& m = *impl_;
   const std::int64_t tokens = std::int64_t(picture.width / m.token_pixels()) * (picture.height / m.token_pixels());
-  const ideogram4::PictureSize with_text{.text_rows = picture.text_tokens, .image_rows = tokens, .steps = picture.steps};
-  const ideogram4::PictureSize without_text{.image_rows = tokens, .steps = picture.steps};
+  const ideogram4::PictureSize with_text{.text_rows = picture.text_tokens, .image_rows = tokens, .steps = picture.steps, .attention = picture.attention};
+  const ideogram4::PictureSize without_text{.image_rows = tokens, .steps = picture.steps, .attention = picture.attention};
   nn::Footprint sessions = m.cond.session(m.device, with_text);
   sessions += m.uncond.session(m.device, without_text);
   nn::Footprint latents;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "device/device.h"
+#include "ops/exec_context.h"
 #include "pipeline/model_index.h"
 #include "pipeline/residency.h"
 #include "quant/precision.h"
@@ -20,6 +21,7 @@ struct PictureMemory {
   int width = 0, height = 0;
   int steps = 0;
   std::int64_t text_tokens = 0;
+  AttentionKind attention = AttentionKind::automatic;
 };
 
 class ModelMemory {

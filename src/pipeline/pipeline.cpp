@@ -136,7 +136,8 @@ struct Pipeline::Impl {
             .scratch = &scratch,
             .stream = is_cpu() ? nullptr : &stream,
             .observer = &observer,
-            .reference = options.cpu_reference};
+            .reference = options.cpu_reference,
+            .attention = options.attention};
   }
   // What everything but the block linears computes in: w8a8 is a matter of the denoisers alone (numerics.md section 10).
   const Precision& plain_precision() const {
@@ -157,7 +158,8 @@ struct Pipeline::Impl {
             .device = is_cpu() ? "cpu" : "cuda",
             .gpu = is_cpu() ? "" : caps_of(options.device).name,
             .kernels = kernels(),
-            .cpu_reference = options.cpu_reference};
+            .cpu_reference = options.cpu_reference,
+            .attention = options.attention == AttentionKind::int8 ? "int8" : ""};
   }
 
   void check_components() const;
@@ -257,7 +259,8 @@ std::int64_t Pipeline::Impl::budget() const {
 std::optional<ResidencyPlan> Pipeline::Impl::residency(const RequestPlan& plan, std::int64_t text_tokens) const {
   if (!keeps_budget()) return std::nullopt;
   if (!memory) memory.emplace(index, options.precision, plain_precision(), options.device);
-  const PictureMemory picture{.width = *plan.request.width, .height = *plan.request.height, .steps = *plan.request.steps, .text_tokens = text_tokens};
+  const PictureMemory picture{
+      .width = *plan.request.width, .height = *plan.request.height, .steps = *plan.request.steps, .text_tokens = text_tokens, .attention = options.attention};
   return memory->plan("generate", picture, budget(), cond ? loaded : std::nullopt);
 }
 

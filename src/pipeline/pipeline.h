@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "octavo/image.h"
 #include "octavo/request.h"
+#include "ops/exec_context.h"
 #include "pipeline/request_plan.h"
 #include "pipeline/residency.h"
 #include "quant/precision.h"
@@ -24,6 +25,7 @@ struct PipelineOptions {
   Device device{};
   int threads = 0;
   bool cpu_reference = false;
+  AttentionKind attention = AttentionKind::automatic;
   // What may be used of the device's memory. Without it a GPU gives what is free, and the CPU keeps everything in its mapped files; with it the CPU streams
   // as a GPU would, which is there for tests.
   std::optional<std::int64_t> vram_bytes{};

@@ -7,6 +7,7 @@
 #include "gpu/bounds_test.h"
 #include "octavo/error.h"
 #include "ops/attention/attention_backend.h"
+#include "ops/attention/attention_int8_backend.h"
 #include "ops/attention/attention_launch.h"
 #include "ops/row_launch.h"
 
@@ -158,6 +159,142 @@ TEST_F(AttentionCuda, refuses_a_head_that_no_kernel_holds) {
   const Tensor x(DType::f32, {2, 2048}, gpu().device), y(DType::f32, {2, 2048}, gpu().device);
   ExecContext ctx = gpu_context();
   EXPECT_THROW(attention(ctx, x, x, x, {.heads = 1, .kv_heads = 1, .softmax_scale = 1}, y.view()), Unsupported);
+}
+
+// ------------------------------------------------------------------------------------------------ attention_int8
+
+class AttentionInt8Cuda : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (!IsSkipped() && !HasFatalFailure() && sm() < 80) OCTAVO_SKIP_GPU_TEST("sm_80 or later, found sm_" + std::to_string(sm()));
+  }
+
+  static AttentionCodes on_cpu(const AttentionCodes& like, std::vector<Tensor>& owned) {
+    const auto twin = [&](const TensorView& view) { return owned.emplace_back(view.dtype, view.shape).view(); };
+    return {.q = twin(like.q), .k = twin(like.k), .q_scale = twin(like.q_scale), .k_scale = twin(like.k_scale), .v = twin(like.v), .v_unit = twin(like.v_unit)};
+  }
+
+  void expect_same_codes(const AttentionCodes& gpu_codes, const AttentionCodes& want, const std::string& what) {
+    const auto same = [&](const TensorView& a, const TensorView& b, const char* name) {
+      const Tensor got = to_cpu(a);
+      EXPECT_EQ(std::memcmp(got.as<void>(), b.data, b.bytes()), 0) << what << ": " << name;
+    };
+    same(gpu_codes.q, want.q, "q"), same(gpu_codes.q_scale, want.q_scale, "q_scale");
+    same(gpu_codes.k, want.k, "k"), same(gpu_codes.k_scale, want.k_scale, "k_scale");
+    same(gpu_codes.v, want.v, "v"), same(gpu_codes.v_unit, want.v_unit, "v_unit");
+  }
+
+  // Codes equal to the definition's bit for bit; then both products from these codes.
+  void expect_int8(const AttentionCase& c, float magnitude = 1) {
+    const std::string what = fmt::format("{} {} queries, {} keys, {} of {} heads, D {}", name_of(c.dtype), c.queries, c.keys, c.heads, c.kv_heads, c.head_dim);
+    const std::int64_t q_columns = std::int64_t(c.heads) * c.head_dim, kv_columns = std::int64_t(c.kv_heads) * c.head_dim;
+    const Tensor fused = gaussian(random(), c.dtype, {std::max(c.queries, c.keys), q_columns + 2 * kv_columns}, magnitude);
+    const auto part = [](const TensorView& all, std::int64_t first, std::int64_t count, std::int64_t m) {
+      return all.column_range(first, count).row_range(0, m);
+    };
+    const auto q_of = [&](const TensorView& all) { return part(all, 0, q_columns, c.queries); };
+    const auto k_of = [&](const TensorView& all) { return part(all, q_columns, kv_columns, c.keys); };
+    const auto v_of = [&](const TensorView& all) { return part(all, q_columns + kv_columns, kv_columns, c.keys); };
+    const AttentionArgs args{.heads = c.heads, .kv_heads = c.kv_heads, .softmax_scale = 1.0f / std::sqrt(float(c.head_dim)) / (magnitude * magnitude)};
+
+    const Tensor gpu_fused = to_gpu(fused);
+    ExecContext ctx = gpu_context();
+    const ArenaScope scope(*ctx.scratch);
+    const AttentionCodes gpu_codes = scratch_codes(ctx, q_of(gpu_fused), k_of(gpu_fused), args);
+    attention_codes_cuda(ctx, q_of(gpu_fused), k_of(gpu_fused), v_of(gpu_fused), args, gpu_codes);
+    std::vector<Tensor> owned;
+    owned.reserve(6);
+    const AttentionCodes codes = on_cpu(gpu_codes, owned);
+    attention_codes_cpu(q_of(fused), k_of(fused), v_of(fused), args, codes);
+    expect_same_codes(gpu_codes, codes, what);
+    if (HasFailure()) return;
+
+    const Tensor y(c.dtype, {c.queries, q_columns}, gpu().device, "y");
+    attention_int8(ctx, q_of(gpu_fused), k_of(gpu_fused), v_of(gpu_fused), args, y.view());
+    ThreadPool pool;
+    const Tensor want(DType::f32, {c.queries, q_columns}), weight(DType::f32, {c.queries, q_columns});
+    attention_product_cpu(pool, codes, args, want.view());
+    for (std::int64_t i = 0; i < c.keys * kv_columns; ++i) codes.v.as<f16>()[i].bits &= 0x7fff;
+    attention_product_cpu(pool, codes, args, weight.view());  // Σ p |v|
+    // Both round p to float16: against another maximum, so 2 · 2^-11, and 2^-25 each of a weight below 2^-14. A tile's sum passes four products, each of which
+    // may round twice, to nearest or towards zero: 8 · 2^-10 of Σ p|v|, and 2^-24 where it is below 2^-14. Values are below 512 / unit; Σ p is at least 1.
+    const double relative = 2 * 0x1p-11 + 8 * 0x1p-10 + 0x1p-24 * (64.0 * 16 + 4.0 * double(c.keys));
+    expect_within(
+        to_cpu(y), want,
+        [&](std::int64_t i) {
+          const double unit = double(codes.v_unit.as<float>()[i % q_columns / c.head_dim / (c.heads / c.kv_heads)]);
+          const double small = double(c.keys) * 0x1p-24 * 512 + double(c.keys + 63) / 64 * 8 * 0x1p-24;
+          return relative * double(weight.as<float>()[i]) + small / unit;
+        },
+        what);
+  }
+};
+
+TEST_F(AttentionInt8Cuda, every_head_size_and_tail) {
+  for (const int head_dim : {64, 128, 256}) {
+    for (const std::int64_t rows : {1, 16, 63, 64, 65, 127, 129, 200})
+      expect_int8({.dtype = DType::bf16, .queries = rows, .keys = rows, .heads = 3, .kv_heads = 3, .head_dim = head_dim});
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+      expect_int8({.dtype = dtype, .queries = 130, .keys = 161, .heads = 4, .kv_heads = 2, .head_dim = head_dim});
+      expect_int8({.dtype = dtype, .queries = 100, .keys = 333, .heads = 2, .kv_heads = 2, .head_dim = head_dim});
+    }
+  }
+}
+
+TEST_F(AttentionInt8Cuda, the_sequence_of_the_model) {
+  expect_int8({.dtype = DType::bf16, .queries = 300, .keys = 4352, .heads = 2, .kv_heads = 2, .head_dim = 256});
+}
+
+TEST_F(AttentionInt8Cuda, numbers_beyond_float16) {
+  expect_int8({.dtype = DType::bf16, .queries = 65, .keys = 130, .heads = 1, .kv_heads = 1, .head_dim = 256}, 0x1p20f);
+  expect_int8({.dtype = DType::f32, .queries = 65, .keys = 130, .heads = 1, .kv_heads = 1, .head_dim = 64}, 0x1p-20f);
+}
+
+// A row depends on its own query alone: the same bits among other queries.
+TEST_F(AttentionInt8Cuda, a_row_does_not_depend_on_the_other_queries) {
+  for (const int head_dim : {64, 128, 256}) {
+    const Tensor q = to_gpu(gaussian(random(), DType::bf16, {200, head_dim})), k = to_gpu(gaussian(random(), DType::bf16, {300, head_dim}));
+    const AttentionArgs args{.heads = 1, .kv_heads = 1, .softmax_scale = 0.125f};
+    ExecContext ctx = gpu_context();
+    const Tensor all(DType::bf16, {200, head_dim}, gpu().device), some(DType::bf16, {7, head_dim}, gpu().device);
+    attention_int8(ctx, q, k, k, args, all.view());
+    attention_int8(ctx, q.view().row_range(100, 7), k, k, args, some.view());
+    const Tensor a = to_cpu(all), b = to_cpu(some);
+    EXPECT_EQ(std::memcmp(a.view().row_bytes(100), b.view().data, b.bytes()), 0) << "D " << head_dim;
+  }
+}
+
+TEST_F(AttentionInt8Cuda, a_nan_stays_in_its_row_and_a_zero_row_is_the_mean) {
+  const Tensor q = gaussian(random(), DType::bf16, {70, 128}), k = to_gpu(gaussian(random(), DType::bf16, {90, 128}));
+  const Tensor ones(DType::bf16, {90, 128});
+  for (std::int64_t i = 0; i < 90 * 128; ++i) ones.as<bf16>()[i] = to_bf16(1.0f);
+  q.as<bf16>()[5 * 128 + 3] = to_bf16(std::nanf(""));
+  for (int d = 0; d < 128; ++d) q.as<bf16>()[6 * 128 + d] = to_bf16(0.0f);
+  const Tensor gpu_q = to_gpu(q), v = to_gpu(ones), y(DType::bf16, {70, 128}, gpu().device);
+  ExecContext ctx = gpu_context();
+  attention_int8(ctx, gpu_q, k, v, {.heads = 1, .kv_heads = 1, .softmax_scale = 0.1f}, y.view());
+  const Tensor got = to_cpu(y);
+  for (std::int64_t m = 0; m < 70; ++m) EXPECT_EQ(std::isnan(element(got, m * 128)), m == 5) << m;
+  EXPECT_NEAR(element(got, 6 * 128), 1.0f, 0x1p-7f);  // Σ p · 1 / Σ p: float16 weights, their sums and the bf16 store
+}
+
+TEST_F(AttentionInt8Cuda, what_has_no_body_is_refused) {
+  ExecContext ctx = gpu_context();
+  const auto try_size = [&](int head_dim, bool causal) {
+    const Tensor x(DType::bf16, {4, head_dim}, gpu().device), y(DType::bf16, {4, head_dim}, gpu().device);
+    attention_int8(ctx, x, x, x, {.heads = 1, .kv_heads = 1, .softmax_scale = 1, .causal = causal}, y.view());
+  };
+  EXPECT_THROW(try_size(96, false), Unsupported);
+  EXPECT_THROW(try_size(512, false), Unsupported);
+  EXPECT_THROW(try_size(64, true), Unsupported);
+}
+
+TEST_F(AttentionInt8Cuda, sanitize_every_kernel) {
+  for (const int head_dim : {64, 128, 256}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+      expect_int8({.dtype = dtype, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = head_dim});
+  }
 }
 
 }  // namespace

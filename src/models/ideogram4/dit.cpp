@@ -16,6 +16,7 @@
 #include "nn/rows.h"
 #include "octavo/error.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/attention_int8.h"
 #include "ops/gated_act/gated_act.h"
 #include "ops/norm_modulate/norm_modulate.h"
 #include "ops/rope/rope.h"
@@ -182,7 +183,8 @@ void Dit::Impl::attend(ExecContext& ctx, const DitBlock& block, const SessionSta
   head_norm_rope(ctx, q, config.heads, block.norm_q, kHeadNormEps, cos.row_range(first, rows - first), sin.row_range(first, rows - first));
   head_norm_rope(ctx, k, config.heads, block.norm_k, kHeadNormEps, cos, sin);
   const TensorView mixed = nn::scratch_tensor(ctx, precision.residual, {rows - first, hidden}, "attention output");
-  attention(ctx, q, k, v, {.heads = config.heads, .kv_heads = config.heads, .softmax_scale = 1.0f / std::sqrt(float(config.head_dim))}, mixed);
+  const AttentionArgs args{.heads = config.heads, .kv_heads = config.heads, .softmax_scale = 1.0f / std::sqrt(float(config.head_dim))};
+  ctx.attention == AttentionKind::int8 ? attention_int8(ctx, q, k, v, args, mixed) : attention(ctx, q, k, v, args, mixed);
   session.with_lora(block.attention_output, block.index, "attention.o").forward(ctx, mixed, {}, y);
 }
 

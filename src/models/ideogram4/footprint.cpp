@@ -20,6 +20,24 @@ void take_rows(nn::ScratchCount& scratch, bool is_quantized, DType floats, std::
   scratch.take(DType::f32, {rows});
 }
 
+// What attention_int8 takes, and gives back.
+void take_attention_codes(nn::ScratchCount& scratch, Device device, const Config& config, std::int64_t rows, std::int64_t live_rows) {
+  const std::int64_t mark = scratch.mark(), hidden = config.hidden();
+  scratch.take(DType::s8, {live_rows, hidden});
+  scratch.take(DType::s8, {rows, hidden});
+  scratch.take(DType::f32, {config.heads, live_rows});
+  scratch.take(DType::f32, {config.heads, rows});
+  scratch.take(DType::f16, {rows, hidden});
+  scratch.take(DType::f32, {config.heads});
+  if (!device.is_cpu()) {  // for the mean of the keys
+    const std::int64_t runs = ceil_div(rows, std::int64_t(64));
+    scratch.take(DType::f32, {runs * hidden});
+    scratch.take(DType::f32, {runs * hidden / 64});
+    scratch.take(DType::f32, {hidden});
+  }
+  scratch.rewind(mark);
+}
+
 std::int64_t packed_bytes(const nn::Footprint& layer, std::int64_t tensors) { return layer.bytes + 256 * tensors; }
 
 }  // namespace
@@ -112,11 +130,13 @@ std::int64_t DitFootprint::prepare_scratch_bytes(Device device, const PictureSiz
 }
 
 // `rows` are the keys and values, `live_rows` those that are still wanted behind the attention.
-void DitFootprint::take_layer(nn::ScratchCount& scratch, Device device, const Layer& layer, std::int64_t rows, std::int64_t live_rows) const {
+void DitFootprint::take_layer(nn::ScratchCount& scratch, Device device, const Layer& layer, std::int64_t rows, std::int64_t live_rows,
+                              AttentionKind attention) const {
   const std::int64_t mark = scratch.mark(), hidden = config_.hidden(), width = config_.intermediate;
   scratch.take(floats_, {rows, 3 * hidden});
   if (!layer.qkv.input.is_quantized) layer.qkv.take_scratch(scratch, device, rows, floats_);
   scratch.take(floats_, {live_rows, hidden});
+  if (attention == AttentionKind::int8) take_attention_codes(scratch, device, config_, rows, live_rows);
   layer.attention_output.take_scratch(scratch, device, live_rows, floats_);
   scratch.rewind(mark);
   if (!device.is_cpu() && layer.w13.input.is_quantized) {  // rows in pairs: the product alone is written, in floats
@@ -145,7 +165,8 @@ std::int64_t DitFootprint::forward_scratch_bytes(Device device, const PictureSiz
     if (is_read) take_rows(scratch, is_quantized, floats_, rows, hidden);
   }
   input_.take_scratch(scratch, device, size.image_rows, DType::f32);
-  for (std::size_t l = 0; l < layers_.size(); ++l) take_layer(scratch, device, layers_[l], rows, l + 1 == layers_.size() ? size.image_rows : rows);
+  for (std::size_t l = 0; l < layers_.size(); ++l)
+    take_layer(scratch, device, layers_[l], rows, l + 1 == layers_.size() ? size.image_rows : rows, size.attention);
   scratch.take(DType::f32, {size.image_rows, hidden});
   output_.take_scratch(scratch, device, size.image_rows, DType::f32);
   return scratch.most();

@@ -22,6 +22,7 @@ struct PictureSize {
   std::int64_t text_rows = 0;  // 0: the unconditional branch
   std::int64_t image_rows = 0;
   std::int64_t steps = 0;
+  AttentionKind attention = AttentionKind::automatic;
 };
 
 class DitFootprint {
@@ -47,7 +48,7 @@ class DitFootprint {
   struct Layer {
     nn::LinearPlan qkv{}, attention_output{}, w13{}, w2{};
   };
-  void take_layer(nn::ScratchCount& scratch, Device device, const Layer& layer, std::int64_t rows, std::int64_t live_rows) const;
+  void take_layer(nn::ScratchCount& scratch, Device device, const Layer& layer, std::int64_t rows, std::int64_t live_rows, AttentionKind attention) const;
 
   Config config_{};
   DType floats_ = DType::f32;

@@ -67,6 +67,12 @@ TEST(DenoiserFootprint, rows_are_what_the_arena_counts) {
         const Tensor latents = Tensor::zeros(DType::f32, {image, dit.config().in_channels}), velocity(DType::f32, latents.shape());
         expect_scratch(footprint.forward_scratch_bytes(Device{}, size), which + " forward",
                        [&](ExecContext& ctx) { dit.forward(ctx, *session, 1, latents, velocity); });
+        ideogram4::PictureSize with_codes = size;
+        with_codes.attention = AttentionKind::int8;
+        expect_scratch(footprint.forward_scratch_bytes(Device{}, with_codes), which + " forward with int8 attention", [&](ExecContext& ctx) {
+          ctx.attention = AttentionKind::int8;
+          dit.forward(ctx, *session, 1, latents, velocity);
+        });
       }
     }
   }

@@ -77,6 +77,13 @@ TEST(Metadata, becomes_a_command_that_a_shell_can_run) {
   EXPECT_THAT(command, testing::EndsWith(" --schedule-end zero --seed 42 --precision f32 --device cpu --cpu-reference"));
 }
 
+TEST(Metadata, int8_attention_is_said_and_repeated) {
+  const std::string text = request_json(resolved(), {.precision = "w8a8", .device = "cpu", .kernels = "avx2", .attention = "int8"}, 0);
+  EXPECT_EQ(parse_json(text, "test").at("attention"), "int8");
+  EXPECT_THAT(command_from_request_json(text), testing::EndsWith(" --device cpu --attention int8"));
+  EXPECT_THAT(request_json(resolved(), {}, 0), testing::Not(HasSubstr("attention")));
+}
+
 TEST(Metadata, an_edited_chunk_is_damage_not_a_crash) {
   EXPECT_THROW(command_from_request_json("[1]"), DataError);
   // A key that we never write must not become a word of a command that is meant to be pasted.
