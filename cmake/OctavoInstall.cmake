@@ -1,5 +1,6 @@
 # The install tree: program, library, headers, CMake package, demo model.
 #   <prefix>/bin/octavo  <prefix>/lib/liboctavo.so  <prefix>/include/octavo/*.h  <prefix>/lib/cmake/octavo  <prefix>/share/octavo/models/demo
+#   <prefix>/share/octavo/tuned
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -10,6 +11,7 @@ install(TARGETS octavo EXPORT octavoTargets
 install(TARGETS octavo_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT octavo)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/octavo DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT octavo FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/models/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/octavo/models COMPONENT octavo)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/data/tuned DESTINATION ${CMAKE_INSTALL_DATADIR}/octavo COMPONENT octavo FILES_MATCHING PATTERN "*.json")
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT octavo OPTIONAL)
 
 set(octavo_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/octavo)

@@ -72,7 +72,7 @@ def draw(program, prompt, precision, path, dump=None):
     return numpy.asarray(Image.open(path).convert("RGB")), took
 
 
-def measure(program, precisions, asked, folder, with_velocity):
+def measure(program, precisions, folder, asked=ASKED, with_velocity=False):
     """precision -> {psnr: [16] or None for f32, right: [16 bool], …}. f32 must come first."""
     table, exact, exact_velocity = {}, [], []
     for precision in precisions:
@@ -129,7 +129,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or pathlib.Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        table = measure(options.program, precisions, ASKED[:options.prompts], folder, options.velocity)
+        table = measure(options.program, precisions, folder, ASKED[:options.prompts], options.velocity)
     for line in lines(table):
         print(line)
     if options.json:

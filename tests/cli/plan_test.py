@@ -28,7 +28,7 @@ class Plan(ProgramTest):
     def test_less_budget_never_streams_less_and_every_plan_keeps_it(self):
         largest = self.plan("--model", DEMO, "--vram", "24GB")["peak_bytes"] + self.plan("--model", DEMO, "--vram", "24GB")["margin_bytes"]
         streamed, seen = 0, []
-        for less in range(0, 40_000_000, 4_000_000):
+        for less in range(0, 400_000_000, 4_000_000):
             budget = (largest - less) // 1_000_000
             done = self.call("plan", "--json", "--model", DEMO, "--vram", f"{budget}MB")
             if done.returncode == NO_MEMORY:
