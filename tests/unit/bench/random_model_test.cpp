@@ -26,7 +26,8 @@ using ::testing::HasSubstr;
 
 std::int64_t parameters_of(const std::filesystem::path& folder) {
   std::int64_t sum = 0;
-  for (const SafetensorsEntry& entry : SafetensorsFile(folder / golden::kDiffusersFile).entries()) sum += entry.shape.elements();
+  const SafetensorsFile file(folder / golden::kDiffusersFile);  // its entries live as long as it
+  for (const SafetensorsEntry& entry : file.entries()) sum += entry.shape.elements();
   return sum;
 }
 
