@@ -1,8 +1,11 @@
 // The ops around the projections on the GPU, each against its plain CPU body: rope, float projections, convolution, group norm, embedding.
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 #include "gpu/bounds_test.h"
@@ -149,19 +152,70 @@ TEST_F(ModelOpsCuda, float_projections_of_every_type_and_tail) {
   }
   expect_linear(DType::bf16, DType::bf16, DType::f32, 300, 520, 4608, true);
   expect_linear(DType::f32, DType::bf16, DType::f32, 48, 512, 2048, true);
-  for (const std::int64_t k : {8, 24, 128, 4608}) expect_linear(DType::f32, DType::bf16, DType::f32, 129, 130, k, false);
+  expect_linear(DType::bf16, DType::bf16, DType::bf16, 190, 264, 128, true);
+}
+
+// Float32 rows on bf16 weights: tiles cut in every direction, K that ends within a stage, a warp's share or before the ring of stages is full.
+TEST_F(ModelOpsCuda, float32_rows_in_three_parts) {
+  for (const std::int64_t m : {1, 31, 33, 129}) {
+    for (const std::int64_t n : {1, 6, 128, 131}) {
+      for (const std::int64_t k : {8, 24, 64, 72, 128, 264}) expect_linear(DType::f32, DType::bf16, DType::f32, m, n, k, n % 2 == 0);
+    }
+  }
+  for (const DType y : kFloats) expect_linear(DType::f32, DType::bf16, y, 70, 260, 4608, true);
+  expect_linear(DType::f32, DType::bf16, DType::f32, 300, 128, 4608, false);
+  expect_linear(DType::f32, DType::bf16, DType::bf16, 300, 520, 128, true);
+}
+
+// Whole numbers whose sums float32 holds come out exact: all 24 bits of x take part, and every product is summed once.
+TEST_F(ModelOpsCuda, float32_rows_keep_all_their_bits) {
+  constexpr std::int64_t kM = 65, kN = 136, kK = 200;
+  const Tensor x(DType::f32, {kM, kK}), w(DType::bf16, {kN, kK}), want(DType::f32, {kM, kN});
+  std::vector<float> row(kK);
+  for (std::int64_t m = 0; m < kM; ++m) {
+    for (std::int64_t k = 0; k < kK; ++k) x.view().row<float>(m)[k] = float(k % kM == m ? 16777213 - 2 * k : 0);  // at most four are not 0 ...
+  }
+  for (std::int64_t n = 0; n < kN; ++n) {
+    for (std::int64_t k = 0; k < kK; ++k) row[std::size_t(k)] = k / kM == n % 4 ? float(1 - 2 * (n % 2)) : 0.0f;  // ... of which w takes one
+    store_from_float(row.data(), kK, DType::bf16, w.view().row_bytes(n));
+  }
+  linear_cpu(x, {.name = "test", .weight = w}, {}, want.view());
+  const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), y(DType::f32, {kM, kN}, gpu().device);
+  ExecContext ctx = gpu_context();
+  linear(ctx, gpu_x, {.name = "test", .weight = gpu_w}, {}, y.view());
+  expect_within(to_cpu(y), want, [](std::int64_t) { return 0.0; }, "whole numbers");
+}
+
+// An infinity or a NaN shows in its row and in no other, also a NaN whose upper half looks like an infinity.
+TEST_F(ModelOpsCuda, float32_rows_that_are_not_finite) {
+  const Tensor x = gaussian(random(), DType::f32, {40, 96}), w = gaussian(random(), DType::bf16, {24, 96});
+  x.view().row<float>(3)[17] = std::numeric_limits<float>::infinity();
+  x.view().row<float>(20)[95] = std::bit_cast<float>(0x7f800001u);
+  const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), y(DType::f32, {40, 24}, gpu().device);
+  ExecContext ctx = gpu_context();
+  linear(ctx, gpu_x, {.name = "test", .weight = gpu_w}, {}, y.view());
+  const Tensor got = to_cpu(y);
+  for (std::int64_t m = 0; m < 40; ++m) {
+    for (std::int64_t n = 0; n < 24; ++n) {
+      const float v = got.view().row<float>(m)[n];
+      const bool is_as_it_should = m == 20 ? std::isnan(v) : m == 3 ? !std::isfinite(v) : std::isfinite(v);
+      EXPECT_TRUE(is_as_it_should) << "row " << m << ", output " << n << ": " << v;
+    }
+  }
 }
 
 // A row's bits do not depend on how many rows there are.
 TEST_F(ModelOpsCuda, a_projected_row_does_not_depend_on_its_neighbours) {
-  const Tensor x = gaussian(random(), DType::bf16, {300, 512}), w = gaussian(random(), DType::bf16, {200, 512});
-  const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), all(DType::f32, {300, 200}, gpu().device), one(DType::f32, {1, 200}, gpu().device);
-  ExecContext ctx = gpu_context();
-  const LinearWeights weights{.name = "test", .weight = gpu_w};
-  linear(ctx, gpu_x, weights, {}, all.view());
-  linear(ctx, gpu_x.view().row_range(170, 1), weights, {}, one.view());
-  const Tensor a = to_cpu(all), b = to_cpu(one);
-  EXPECT_EQ(std::memcmp(a.view().row_bytes(170), b.view().data, b.bytes()), 0);
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const Tensor x = gaussian(random(), dtype, {300, 512}), w = gaussian(random(), DType::bf16, {200, 512});
+    const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), all(DType::f32, {300, 200}, gpu().device), one(DType::f32, {1, 200}, gpu().device);
+    ExecContext ctx = gpu_context();
+    const LinearWeights weights{.name = "test", .weight = gpu_w};
+    linear(ctx, gpu_x, weights, {}, all.view());
+    linear(ctx, gpu_x.view().row_range(170, 1), weights, {}, one.view());
+    const Tensor a = to_cpu(all), b = to_cpu(one);
+    EXPECT_EQ(std::memcmp(a.view().row_bytes(170), b.view().data, b.bytes()), 0) << name_of(dtype);
+  }
 }
 
 TEST_F(ModelOpsCuda, convolutions) {
@@ -209,8 +263,10 @@ TEST_F(ModelOpsCuda, embedded_rows_are_copies) {
 TEST_F(ModelOpsCuda, sanitize_every_kernel) {
   expect_rope(DType::bf16, 5, 2, 256);
   expect_rope(DType::bf16, 5, 2, 96);
+  expect_heads(130, 2, 272, DType::bf16);
   expect_linear(DType::bf16, DType::bf16, DType::bf16, 130, 130, 104, true);
   expect_linear(DType::f32, DType::bf16, DType::f32, 70, 70, 33, true);
+  expect_linear(DType::f32, DType::bf16, DType::f32, 70, 70, 328, true);
   constexpr ConvArgs same{.stride = 1, .pad_top = 1, .pad_left = 1, .pad_bottom = 1, .pad_right = 1};
   expect_conv(DType::bf16, DType::bf16, DType::bf16, {13, 11, 40}, 24, 3, same, true);
   expect_conv(DType::f32, DType::bf16, DType::bf16, {5, 5, 6}, 5, 3, same, false);
