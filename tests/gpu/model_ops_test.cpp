@@ -45,6 +45,52 @@ class ModelOpsCuda : public GpuTest {
     expect_within(got, want, [&](std::int64_t i) { return i / columns % 3 == 1 ? bound : 0.0; }, what);  // the neighbours are untouched
   }
 
+  // linear_head_norm_rope against linear and head_norm_rope: the same bits. The first row's codes are all zero, the second row's scale is NaN.
+  void expect_heads(std::int64_t m, int heads, std::int64_t k, DType norm_type) {
+    constexpr std::int64_t kHeadDim = 256;
+    const std::int64_t columns = heads * kHeadDim, n = 3 * columns;
+    const std::string what = fmt::format("M {}, 3 x {} heads, K {}, norms {}", m, heads, k, name_of(norm_type));
+    const auto codes = [&](std::int64_t rows) {
+      Tensor tensor(DType::s8, {rows, k});
+      for (std::int64_t i = 0; i < rows * k; ++i) tensor.as<std::int8_t>()[i] = std::int8_t(std::int64_t(random()() % 255) - 127);
+      return tensor;
+    };
+    const Tensor x = codes(m), w = codes(n);
+    if (m > 2) std::memset(x.as<std::int8_t>(), 0, std::size_t(k));
+    Tensor x_scale = gaussian(random(), DType::f32, {m}, 0.01f), w_scale = magnitudes(gaussian(random(), DType::f32, {n}, 0.01f));
+    if (m > 2) x_scale.as<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+    const Tensor norm_q = to_gpu(gaussian(random(), norm_type, {kHeadDim})), norm_k = to_gpu(gaussian(random(), norm_type, {kHeadDim}));
+    const Tensor cos = to_gpu(gaussian(random(), DType::f32, {m, kHeadDim / 2})), sin = to_gpu(gaussian(random(), DType::f32, {m, kHeadDim / 2}));
+    const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), gpu_x_scale = to_gpu(x_scale), gpu_w_scale = to_gpu(w_scale);
+    const Tensor before(DType::bf16, {m + 1, n});
+    std::memset(before.as<std::uint16_t>(), 0x5a, before.bytes());  // the row behind the last stays as it is
+    const Tensor one_pass = to_gpu(before), two_passes = to_gpu(before);
+    ExecContext ctx = gpu_context();
+    const QuantizedView rows{.q = gpu_x, .scale = gpu_x_scale};
+    const LinearWeights weights{.name = "test", .weight = gpu_w, .scale = gpu_w_scale};
+    const HeadNormRope args{.norm_q = norm_q, .norm_k = norm_k, .eps = 1e-5f, .cos = cos, .sin = sin};
+    const bool is_fused = linear_head_norm_rope(ctx, rows, weights, args, one_pass.view().row_range(0, m));
+    ASSERT_EQ(is_fused, gpu().caps.sm == 90) << what;
+    if (!is_fused) return;
+    const TensorView y = two_passes.view().row_range(0, m);
+    linear(ctx, rows, weights, {}, y);
+    head_norm_rope(ctx, y.column_range(0, columns), heads, norm_q, 1e-5f, cos, sin);
+    head_norm_rope(ctx, y.column_range(columns, columns), heads, norm_k, 1e-5f, cos, sin);
+    const Tensor got = to_cpu(one_pass), want = to_cpu(two_passes);
+    std::int64_t different = 0, first = -1;
+    for (std::int64_t i = 0; i < (m + 1) * n; ++i) {
+      const bool both_nan = std::isnan(element(got, i)) && std::isnan(element(want, i));
+      if (both_nan || got.as<std::uint16_t>()[i] == want.as<std::uint16_t>()[i]) continue;
+      if (++different == 1) first = i;
+    }
+    EXPECT_EQ(different, 0) << what << ": first at row " << first / n << ", column " << first % n << " ("
+                            << (first % n / columns == 0   ? "q"
+                                : first % n / columns == 1 ? "k"
+                                                           : "v")
+                            << ", column " << first % kHeadDim << " of its head): " << element(got, std::max<std::int64_t>(first, 0)) << " against "
+                            << element(want, std::max<std::int64_t>(first, 0));
+  }
+
   void expect_linear(DType x_type, DType w_type, DType y_type, std::int64_t m, std::int64_t n, std::int64_t k, bool has_tail) {
     const std::string what =
         fmt::format("{} x {} to {}, M {}, N {}, K {}{}", name_of(x_type), name_of(w_type), name_of(y_type), m, n, k, has_tail ? ", bias, gate, residual" : "");
@@ -137,6 +183,17 @@ TEST_F(ModelOpsCuda, head_norm_rope_of_every_head_size) {
       }
     }
   }
+}
+
+TEST_F(ModelOpsCuda, projected_heads_are_those_of_two_passes) {
+  for (const std::int64_t m : {1, 3, 63, 64, 65, 127, 128, 129, 200, 321}) {
+    for (const int heads : {1, 2, 5}) {
+      for (const std::int64_t k : {16, 128, 400}) expect_heads(m, heads, k, DType::bf16);
+    }
+  }
+  for (const DType norm_type : kFloats) expect_heads(140, 3, 1152, norm_type);
+  expect_heads(1024, 18, 4608, DType::bf16);  // more tiles than CTAs
+  expect_heads(4352, 18, 4608, DType::bf16);
 }
 
 TEST_F(ModelOpsCuda, float_projections_of_every_type_and_tail) {
