@@ -9,7 +9,6 @@
 #include "cuda/float_product.cuh"
 #include "cuda/ldmatrix.cuh"
 #include "cuda/mma_float.cuh"
-#include "cuda/overlap.cuh"
 #include "cuda/row/launch.h"
 #include "cuda/shared.cuh"
 #include "cuda/swizzle.h"
@@ -85,8 +84,6 @@ __global__ void __launch_bounds__(PartsTile::kThreads, 2) linear_float_parts_ker
     }
   };
 
-  cuda::wait_for_predecessor();
-  cuda::let_successor_begin();
   for (int i = 0; i < Tile::kStages - 1; ++i) {
     if (i < k_iters) fill(i);
     cuda::cp_async_commit();
@@ -165,8 +162,7 @@ bool fits_float_parts(const FloatLinearLaunch& launch, int sm) {
 void launch_float_parts(const FloatLinearLaunch& launch, void* stream) {
   using Tile = PartsTile;
   const std::int64_t ctas = ((launch.m + Tile::kM - 1) / Tile::kM) * ((launch.n + Tile::kN - 1) / Tile::kN);
-  cuda_check(cuda::launch_overlapping(&linear_float_parts_kernel, dim3(unsigned(ctas)), Tile::kThreads, Tile::kSharedBytes, stream, launch),
-             "linear (float32 in three parts)");
+  cuda_check(cuda::launch_rows(&linear_float_parts_kernel, ctas, Tile::kThreads, Tile::kSharedBytes, stream, launch), "linear (float32 in three parts)");
 }
 
 }  // namespace octavo
