@@ -10,7 +10,7 @@
 #include "base/build.h"
 #include "base/files.h"
 #include "cpu/isa.h"
-#include "device/memory_count.h"
+#include "device/counters.h"
 #include "io/safetensors.h"
 #include "models/flux2_vae/vae.h"
 #include "models/ideogram4/dit.h"
