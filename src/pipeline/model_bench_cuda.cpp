@@ -88,7 +88,7 @@ class Bench {
         stream_(question.device),
         model_(question.model),
         memory_(question.device) {
-    ctx_ = {.device = question.device, .pool = &pool_, .scratch = &scratch_, .stream = &stream_, .observer = &quiet_};
+    ctx_ = {.device = question.device, .pool = &pool_, .scratch = &scratch_, .stream = &stream_, .observer = &quiet_, .draws_weights = true};
     cuda_check(cudaSetDevice(question.device.index), "bench model: select device");
     common_.model = question.model;
     common_.precision = question.precision.name;
