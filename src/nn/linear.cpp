@@ -69,8 +69,9 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
     throw Unsupported(
         fmt::format("{}: weights in {} are not built; f32, bf16, s8 and e4m3 per channel and NF4 are", store.component(), name_of(format.storage)));
   }
-  if (store.is_random() && !ctx.device.is_cpu()) {
-    draw_on_gpu(ctx, store, parts, has_bias, use);
+  if (store.is_random()) {
+    if (!ctx.draws_weights) refuse_random(store);
+    draw(ctx, store, parts, has_bias, use);
     return;
   }
 
@@ -301,8 +302,9 @@ void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_
   }
 }
 
-// What move_to_gpu makes of a checkpoint, without one: numbers of the right type and size, drawn where they are used. Paired rows of random numbers are random.
-void Linear::draw_on_gpu(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use) {
+// What the constructor makes of a checkpoint, without one: numbers of the right type and size, the same on every device. Paired rows of random numbers are
+// random.
+void Linear::draw(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use) {
   std::map<std::string, std::int64_t> rows_taken;
   LinearWeights whole;
   whole.name = parts.size() == 1 ? parts[0].module : fmt::format("{} (+{})", parts[0].module, parts.size() - 1);
@@ -330,7 +332,7 @@ void Linear::draw_on_gpu(ExecContext& ctx, const WeightStore& store, const std::
     whole.scale = owned_.back();
   }
   if (has_bias) whole.bias = add(DType::f32, {rows}, 0.02f, 1);
-  has_pairs_ = use.pairs_rows && is_s8 && !has_bias && rows % 2 == 0;
+  has_pairs_ = use.pairs_rows && !ctx.device.is_cpu() && is_s8 && !has_bias && rows % 2 == 0;
   parts_.assign(1, std::move(whole));
   sources_.assign(1, Source{});
 }

@@ -65,7 +65,8 @@ class Linear {
   // A fused checkpoint gives the same bits as a split one if the caller names the same part sizes: each part is one product.
   // On a GPU everything is copied there: parts of one kind become one matrix, floats are rounded to bf16 if the format is bf16, formats that the CPU decodes
   // in every forward are decoded once (to bf16 if the format asks for floats in bf16, else to f32).
-  // A store of random weights (WeightStore::is_random) gives random ones on a GPU, drawn there: of spread 1 / sqrt(K), one matrix of all parts.
+  // A store of random weights (WeightStore::is_random) gives random ones, drawn where they are used: of spread 1 / sqrt(K), one matrix of all parts. Only if
+  // ctx.draws_weights; else DataError.
   // The store must have been checked and must outlive this. Throws Unsupported for other formats, and on a GPU for smoothed int8 and for w8a8-dequant.
   Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
 
@@ -108,7 +109,7 @@ class Linear {
   void forward_dequantized(ExecContext& ctx, const QuantizedView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const;
   const StoredLinear& encoded(ExecContext& ctx, const StoredLinear& stored, std::int64_t first_row, std::int64_t rows, const NumberFormat& format);
   void move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_rows);
-  void draw_on_gpu(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
+  void draw(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
   void pair_rows(ExecContext& ctx);
   QuantizedView quantized_rows(ExecContext& ctx, const TensorView& x, std::size_t part) const;
 

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "device/memory_count.h"
+#include "device/counters.h"
 #include "golden/golden.h"
 #include "models/flux2_vae/footprint.h"
 #include "models/ideogram4/footprint.h"
