@@ -14,8 +14,9 @@ struct FloatLinearLaunch {
   cuda::RowType bias_type = cuda::RowType::f32;
   bool silu = false;
   const float* mod_gate = nullptr;  // [N]
-  cuda::RowsIn residual{};          // null data: none
-  std::int64_t w_columns = 0;       // w has so many and its rows repeat until k; 0: w has k
+  float factor = 1;
+  cuda::RowsIn residual{};     // null data: none
+  std::int64_t w_columns = 0;  // w has so many and its rows repeat until k; 0: w has k
 };
 
 // Tensor cores: x and w of one 16-bit type, rows of 16-byte chunks; sm_80 and later.
