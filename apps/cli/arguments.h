@@ -17,6 +17,7 @@ struct GenerateArguments {
 
 struct PlanArguments {
   std::optional<std::string> model{}, width{}, height{}, steps{}, text_tokens{}, precision{}, device{}, vram{};
+  std::vector<std::string> loras{};
   bool json = false;
 };
 

@@ -31,6 +31,7 @@ PlanOptions to_plan_options(const PlanArguments& arguments) {
   if (arguments.height) options.height = to_int("plan: --height", *arguments.height);
   if (arguments.steps) options.steps = to_int("plan: --steps", *arguments.steps);
   if (arguments.text_tokens) options.text_tokens = to_int("plan: --text-tokens", *arguments.text_tokens);
+  for (const std::string& lora : arguments.loras) options.loras.push_back(to_lora_source("plan: --lora", lora));
   if (arguments.vram) options.vram_bytes = memory_size("plan: --vram", *arguments.vram);
   return options;
 }
@@ -52,6 +53,10 @@ void add_plan_command(CLI::App& program) {
   text("--precision", arguments->precision, "P", "auto (w8a8 if the file is int8, else bf16), f32, bf16, w8a8, fp8 or nf4");
   text("--vram", arguments->vram, "SIZE", "GPU memory that may be used, like 12GB or 11.5GiB; what is free here if left out");
   text("--device", arguments->device, "D", "whose free memory is meant: auto (default), cuda or cuda:N");
+  command->add_option("--lora", arguments->loras, "a LoRA that the picture will have; repeatable")
+      ->type_name("FILE[:STRENGTH]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments] { print_result(describe_plan(to_plan_options(*arguments), arguments->json ? Format::json : Format::text)); });
 }

@@ -8,6 +8,7 @@
 #include "api/resources.h"
 #include "io/json.h"
 #include "octavo/error.h"
+#include "pipeline/loras.h"
 #include "pipeline/model_index.h"
 #include "pipeline/model_memory.h"
 #include "pipeline/request_plan.h"
@@ -43,7 +44,7 @@ Budget budget_of(const PlanOptions& options) {
 // The request as generate would fill it in, in this command's name.
 RequestPlan request_of(const PlanOptions& options, const ModelIndex& index, int token_pixels) {
   try {
-    return plan_request({.width = options.width, .height = options.height, .steps = options.steps}, index.defaults, token_pixels);
+    return plan_request({.width = options.width, .height = options.height, .steps = options.steps, .loras = options.loras}, index.defaults, token_pixels);
   } catch (const InvalidArgument& refused) {
     constexpr std::string_view kOther = "generate: ";
     const std::string_view message = refused.what();
@@ -132,7 +133,14 @@ std::string describe_plan(const PlanOptions& options, Format format) {
   planned.precision = precision.name;
   const ModelMemory memory(index, precision, precision.weight.is_quantized() ? precision::bf16 : precision, Device{Device::Kind::cuda, 0});
   const RequestPlan request = request_of(options, index, memory.token_pixels());
-  planned.picture = {.width = *request.request.width, .height = *request.request.height, .steps = *request.request.steps, .text_tokens = options.text_tokens};
+  Observer silent;
+  const RequestLoras loras(options.loras, index, silent);
+  planned.picture = {.width = *request.request.width,
+                     .height = *request.request.height,
+                     .steps = *request.request.steps,
+                     .text_tokens = options.text_tokens,
+                     .cond_lora = loras.conditional(),
+                     .uncond_lora = loras.unconditional()};
   planned.cond_layers = int(memory.weights().cond.layers.size());
   planned.uncond_layers = int(memory.weights().uncond.layers.size());
   planned.plan = memory.plan("plan", planned.picture, planned.budget.bytes);

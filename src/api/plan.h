@@ -5,8 +5,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/describe.h"
+#include "octavo/request.h"
 #include "octavo/version.h"
 
 namespace octavo {
@@ -18,6 +20,7 @@ struct PlanOptions {
   std::optional<int> width{}, height{}, steps{};
   std::int64_t text_tokens = 512;  // of the prompt, with the chat template
   std::optional<std::int64_t> vram_bytes{};
+  std::vector<LoraSource> loras{};
 };
 
 // Reads configurations and headers, no weights; needs no GPU if a budget is given, and without both plans for one that holds everything.
