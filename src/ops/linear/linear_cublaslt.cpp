@@ -15,6 +15,7 @@ namespace {
 
 namespace lt = cublaslt;
 constexpr std::size_t kWorkspaceBytes = 32u << 20;  // what the library's documentation recommends for Hopper
+constexpr std::int64_t kThinOutputs = 128;          // a LoRA's ranks; no layer of the full model is as thin
 
 // The library's handle and, for every product asked for so far, its descriptors and algorithm. One per process: making them costs a millisecond.
 class Products {
@@ -62,6 +63,8 @@ class Products {
     lt::Object preference = nullptr;
     library_.preference_create(&preference);
     library_.preference_set(preference, lt::kPreferenceWorkspace, &kWorkspaceBytes, sizeof kWorkspaceBytes);
+    // For so few outputs the library splits K: its partial sums then stay float32 instead of y's type. Others keep the algorithm, and the bits, that they had.
+    if (launch.n < kThinOutputs) library_.preference_set(preference, lt::kPreferenceReductions, &lt::kReduceInComputeType, sizeof lt::kReduceInComputeType);
     lt::Heuristic found{};
     int count = 0;
     const int status = library_.heuristic(handle, product.desc, product.a, product.b, product.d, product.d, preference, 1, &found, &count);

@@ -79,7 +79,8 @@ void linear_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& 
   run(ctx, who, problem, y.device);
 }
 
-// Every other row of a matrix is a matrix of twice the stride.
+// Every other row of a matrix is a matrix of twice the stride. Its scales are scratch, written by the kernel before: a product may read them only behind its
+// wait for that kernel, as it does.
 void linear_halves_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const TensorView& y) {
   const std::int64_t half = w.out_features() / 2;
   const ArenaScope scope(*ctx.scratch);
