@@ -97,7 +97,7 @@ void measure(const Options& options, const std::string& name) {
   const Stream stream(device);
   Arena scratch(device);
   ThreadPool pool;
-  ExecContext ctx{.device = device, .pool = &pool, .scratch = &scratch, .stream = &stream};
+  ExecContext ctx{.device = device, .pool = &pool, .scratch = &scratch, .stream = &stream, .draws_weights = true};
   const Stopwatch load;
   const ideogram4::Dit dit(ctx, options.folder, "transformer", precision::on_gpu(*known));
   stream.synchronize();
@@ -148,11 +148,10 @@ void measure(const Options& options, const std::string& name) {
 int main(int argc, char** argv) {
   try {
     octavo::Options options = octavo::parse(argc, argv);
-    std::optional<octavo::golden::TemporaryFolder> random;
+    std::optional<octavo::models::TemporaryRandomModel> random;
     const auto names = octavo::models::random_model_names();
     if (std::find(names.begin(), names.end(), options.folder) != names.end()) {
-      random.emplace();
-      octavo::models::write_random_model(random->path(), options.folder);
+      random.emplace(options.folder);
       options.folder = (random->path() / "transformer").string();
     }
     for (const std::string& name : options.precisions) octavo::measure(options, name);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "api/named_options.h"
 #include "api/resources.h"
 #include "io/json.h"
 #include "octavo/error.h"
@@ -21,9 +22,8 @@ constexpr std::int64_t kMostTextTokens = 2048;
 constexpr std::int64_t kNoBudget = std::int64_t(1) << 60;
 
 Precision precision_of(const std::string& name, const ModelIndex& index) {
-  if (name == "auto") return precision::on_gpu(stored_precision(index));
-  if (const Precision* found = precision::find(name)) return precision::on_gpu(*found);
-  throw InvalidArgument(fmt::format("plan: --precision '{}' is unknown; known: auto, f32, bf16, w8a8, w8a8-dequant, fp8, nf4", name));
+  const std::optional<Precision> named = precision_named("plan", name);
+  return precision::on_gpu(named ? *named : stored_precision(index));
 }
 
 struct Budget {
@@ -31,20 +31,20 @@ struct Budget {
   std::string_view from = "none";  // "option", "free"
 };
 
-Budget budget_of(const PlanOptions& options) {
+Budget budget_of(const EngineOptions& options) {
   const bool is_auto = options.device == "auto";
   if (options.device == "cpu")
     throw InvalidArgument("plan: --device cpu has no memory to plan; weights stay in the mapped files there. Give cuda, or leave it out");
-  if (options.vram_bytes) return {*options.vram_bytes, "option"};
+  if (options.vram_bytes > 0) return {options.vram_bytes, "option"};
   const Device device = parse_device(options.device);
   if (is_auto && device.is_cpu()) return {};
   return {free_budget(device), "free"};
 }
 
 // The request as generate would fill it in, in this command's name.
-RequestPlan request_of(const PlanOptions& options, const ModelIndex& index, int token_pixels) {
+RequestPlan filled_in(const Request& request, const ModelIndex& index, int token_pixels) {
   try {
-    return plan_request({.width = options.width, .height = options.height, .steps = options.steps, .loras = options.loras}, index.defaults, token_pixels);
+    return plan_request(request, index.defaults, token_pixels);
   } catch (const InvalidArgument& refused) {
     constexpr std::string_view kOther = "generate: ";
     const std::string_view message = refused.what();
@@ -53,7 +53,7 @@ RequestPlan request_of(const PlanOptions& options, const ModelIndex& index, int 
 }
 
 struct Planned {
-  std::string model{}, precision{};
+  std::string model{}, precision{}, attention{};
   PictureMemory picture{};
   Budget budget{};
   ResidencyPlan plan{};
@@ -101,6 +101,7 @@ std::string json_of(const Planned& p) {
   const ResidencyPlan& plan = p.plan;
   const Json all{{"model", p.model},
                  {"precision", p.precision},
+                 {"attention", p.attention},
                  {"width", p.picture.width},
                  {"height", p.picture.height},
                  {"steps", p.picture.steps},
@@ -122,23 +123,25 @@ std::string json_of(const Planned& p) {
 
 }  // namespace
 
-std::string describe_plan(const PlanOptions& options, Format format) {
-  if (options.text_tokens < 1 || options.text_tokens > kMostTextTokens) {
-    throw InvalidArgument(fmt::format("plan: --text-tokens {} must be at least 1 and at most {}", options.text_tokens, kMostTextTokens));
+std::string describe_plan(const EngineOptions& options, const Request& request, std::int64_t text_tokens, Format format) {
+  if (text_tokens < 1 || text_tokens > kMostTextTokens) {
+    throw InvalidArgument(fmt::format("plan: --text-tokens {} must be at least 1 and at most {}", text_tokens, kMostTextTokens));
   }
   Planned planned{.model = options.model.empty() ? default_model().string() : options.model};
   planned.budget = budget_of(options);
   const ModelIndex index = ModelIndex::read(planned.model);
   const Precision precision = precision_of(options.precision, index);
   planned.precision = precision.name;
+  planned.attention = options.attention;
   const ModelMemory memory(index, precision, precision.weight.is_quantized() ? precision::bf16 : precision, Device{Device::Kind::cuda, 0});
-  const RequestPlan request = request_of(options, index, memory.token_pixels());
+  const Request full = filled_in(request, index, memory.token_pixels()).request;
   Observer silent;
-  const RequestLoras loras(options.loras, index, silent);
-  planned.picture = {.width = *request.request.width,
-                     .height = *request.request.height,
-                     .steps = *request.request.steps,
-                     .text_tokens = options.text_tokens,
+  const RequestLoras loras(full.loras, index, silent);
+  planned.picture = {.width = *full.width,
+                     .height = *full.height,
+                     .steps = *full.steps,
+                     .text_tokens = text_tokens,
+                     .attention = attention_named("plan", options.attention),
                      .cond_lora = loras.conditional(),
                      .uncond_lora = loras.unconditional()};
   planned.cond_layers = int(memory.weights().cond.layers.size());

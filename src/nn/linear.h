@@ -43,13 +43,12 @@ struct LinearPlan {
   Footprint memory{};
   RowFormat input{};       // what its forward wants to read
   bool has_int8 = false;   // in at least one part: floats are then quantised in scratch
-  bool has_bf16 = false;   // a GPU splits float32 rows for it into three bf16 parts in scratch
   bool has_pairs = false;  // as Linear::has_pairs
   std::int64_t in_features = 0;
   std::int64_t dequantized_rows = 0;  // of the weight at a time; 0: the precision does not dequantise
 
-  // Takes what forward() holds for `rows` rows of `x`: a float type, or s8 for rows in the form of input(). Without the workspaces of the ops.
-  void take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType x) const;
+  // Takes what forward() holds for `rows` rows of floats, or of codes as input() asks for them. Without the workspaces of the ops.
+  void take_scratch(ScratchCount& scratch, std::int64_t rows, bool has_codes = false) const;
 };
 // As Linear(ctx, store, parts, has_bias, use) on a GPU. Throws as the store does.
 LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
@@ -67,9 +66,10 @@ class Linear {
   //   format e4m3 per channel, u8 per group of 64 (NF4): as the file has it if it has that format, else quantised once at load; decoded as above
   // A fused checkpoint gives the same bits as a split one if the caller names the same part sizes: each part is one product.
   // On a GPU everything is copied there: parts of one kind (with the same smoothing) become one matrix, floats are rounded to bf16 if the format is bf16,
-  // formats that the CPU decodes in every forward are decoded once (to bf16 if the format asks for floats in bf16, else to f32). A store of random weights
-  // (WeightStore::is_random) gives random ones on a GPU, drawn there: of spread 1 / sqrt(K), one matrix of all parts. The store must have been checked and must
-  // outlive this. Throws Unsupported for other formats.
+  // formats that the CPU decodes in every forward are decoded once (to bf16 if the format asks for floats in bf16, else to f32).
+  // A store of random weights (WeightStore::is_random) gives random ones, drawn where they are used: of spread 1 / sqrt(K), one matrix of all parts. Only if
+  // ctx.draws_weights; else DataError.
+  // The store must have been checked and must outlive this. Throws Unsupported for other formats.
   Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
 
   // x: rows in the form of input(), or floats, which are then smoothed, rotated and quantised here. y [M, out], may be a slice of wider rows.
@@ -84,6 +84,9 @@ class Linear {
   // Rows n and N/2 + n of the weight stand behind each other, so that the epilogue silu_mul applies; without an epilogue y has its halves side by side all the
   // same. Only if asked for, on a GPU, with one int8 matrix without bias that is multiplied as such.
   bool has_pairs() const { return has_pairs_; }
+
+  // Its int8 codes become bf16 again before the product.
+  bool dequantizes() const { return dequantizes_; }
 
   std::int64_t out_features() const;
   std::int64_t in_features() const;
@@ -112,7 +115,7 @@ class Linear {
   void forward_dequantized(ExecContext& ctx, const QuantizedView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const;
   const StoredLinear& encoded(ExecContext& ctx, const StoredLinear& stored, std::int64_t first_row, std::int64_t rows, const NumberFormat& format);
   void move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_rows);
-  void draw_on_gpu(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
+  void draw(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
   void pair_rows(ExecContext& ctx);
   QuantizedView quantized_rows(ExecContext& ctx, const TensorView& x, std::size_t part) const;
 

@@ -8,6 +8,7 @@
 #include "base/checked_math.h"
 #include "octavo/error.h"
 #include "ops/gated_act/gated_act.h"
+#include "ops/rope/rope.h"
 
 namespace octavo::nn {
 
@@ -143,22 +144,23 @@ void add_lora(ExecContext& ctx, const TensorView& x, std::span<const LoraTerm> t
 
 void take_lora_scratch(ScratchCount& scratch, Device device, std::span<const LoraTerm> terms, std::int64_t rows, DType x, DType floats) {
   if (terms.empty()) return;
-  const std::int64_t mark = scratch.mark(), columns = terms.front().down.columns();
-  if (device.is_cpu()) {
-    if (terms.size() > 1) scratch.take(common_dtype(terms), {rank_of(terms), columns});
-    scratch.take(DType::f32, {rows, rank_of(terms)});
-  } else {
-    std::int64_t rank = 0, most = 0;
-    for (const LoraTerm& term : terms) {
-      rank += placed_rank(term);
-      most = std::max(most, placed_rank(term));
-    }
-    const DType inner = inner_dtype(device, x, floats);
-    scratch.take(inner, {rows, rank});
-    const bool in_parts = floats == DType::bf16 && inner == DType::f32;  // float32 rows, split for bf16 matrices
-    if (in_parts) scratch.take(DType::bf16, {rows, 3 * std::max(columns, most)});
-  }
+  const std::int64_t mark = scratch.mark();
+  if (device.is_cpu() && terms.size() > 1) scratch.take(common_dtype(terms), {rank_of(terms), terms.front().down.columns()});
+  std::int64_t rank = 0;
+  for (const LoraTerm& term : terms) rank += device.is_cpu() ? term.down.rows() : placed_rank(term);
+  scratch.take(inner_dtype(device, x, floats), {rows, rank});
   scratch.rewind(mark);
+}
+
+void LoraLinear::forward_heads(ExecContext& ctx, const RowOutput& x, const HeadNormRope& heads, const TensorView& y) const {
+  const auto* codes = std::get_if<QuantizedView>(&x);
+  const bool may_fuse = terms_.empty() && codes != nullptr && base_.parts().size() == 1 && !base_.dequantizes();
+  if (may_fuse && linear_head_norm_rope(ctx, *codes, base_.parts()[0], heads, y)) return;
+  forward(ctx, x, {}, y);
+  const std::int64_t columns = y.columns() / 3;
+  const int count = int(columns / heads.norm_q.shape.elements());
+  head_norm_rope(ctx, y.column_range(0, columns), count, heads.norm_q, heads.eps, heads.cos, heads.sin);
+  head_norm_rope(ctx, y.column_range(columns, columns), count, heads.norm_k, heads.eps, heads.cos, heads.sin);
 }
 
 void LoraLinear::forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilogue, const TensorView& y) const {

@@ -1,7 +1,7 @@
 // What stands beside or before an int8 product, on the GPU against the CPU: smoothing, dequantised products, LoRAs.
 #include <fmt/format.h>
 
-#include "device/memory_count.h"
+#include "device/counters.h"
 #include "golden/golden.h"
 #include "golden/lora_files.h"
 #include "gpu/bounds_test.h"

@@ -133,7 +133,7 @@ DitFootprint::Projection DitFootprint::projection(const nn::LinearPlan& plan, co
 
 // What nn::LoraLinear takes and gives back for rows of `x`; s8: codes from a producer.
 void DitFootprint::take_linear(nn::ScratchCount& scratch, Device device, const Projection& linear, std::int64_t rows, DType x) const {
-  linear.plan.take_scratch(scratch, device, rows, x);
+  linear.plan.take_scratch(scratch, rows, x == DType::s8);
   nn::take_lora_scratch(scratch, device, linear.terms, rows, x, floats_);
 }
 

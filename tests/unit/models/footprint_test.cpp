@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "device/memory_count.h"
+#include "device/counters.h"
 #include "golden/golden.h"
 #include "golden/lora_files.h"
 #include "models/flux2_vae/footprint.h"
@@ -155,7 +155,7 @@ TEST(TextFootprint, rows_and_weights_are_what_the_encoder_counts) {
       const qwen3_vl::TextFootprint footprint(reference.folder / "text_encoder", Reference::taps(), recipe);
       const qwen3_vl::TextEncoder encoder(cpu, reference.folder / "text_encoder", Reference::taps(), recipe);
       const std::vector<std::int32_t> ids = reference.tokens(0);
-      expect_scratch(footprint.scratch_bytes(Device{}, std::int64_t(ids.size())), name, [&](ExecContext& ctx) { (void)encoder.encode(ctx, ids); });
+      expect_scratch(footprint.scratch_bytes(std::int64_t(ids.size())), name, [&](ExecContext& ctx) { (void)encoder.encode(ctx, ids); });
       nn::Footprint all;
       for (const nn::Footprint& layer : footprint.layers()) all += layer;
       const qwen3_vl::TextEncoder without_layers(cpu, reference.folder / "text_encoder", Reference::taps(), recipe, qwen3_vl::TextResidency::one_layer);
