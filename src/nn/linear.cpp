@@ -75,7 +75,7 @@ RowSmoothing smoothing_of(const StoredLinear& stored) {
 
 // On the host.
 bool is_same(const RowSmoothing& a, const RowSmoothing& b) {
-  return a.way == b.way && (!a.acts() || std::equal(a.s.as<float>(), a.s.as<float>() + a.s.shape.elements(), b.s.as<float>()));
+  return a.way == b.way && a.s.shape == b.s.shape && (!a.acts() || std::equal(a.s.as<float>(), a.s.as<float>() + a.s.shape.elements(), b.s.as<float>()));
 }
 
 }  // namespace
