@@ -508,17 +508,12 @@ void Linear::let_go() {
   mapped_bytes_ = 0;
 }
 
-void LinearPlan::take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType floats) const {
+void LinearPlan::take_scratch(ScratchCount& scratch, std::int64_t rows) const {
+  if (!has_int8) return;
   const std::int64_t mark = scratch.mark();
-  if (has_int8) {
-    scratch.take(DType::s8, {rows, in_features});
-    scratch.take(DType::f32, {rows});
-    scratch.rewind(mark);
-  }
-  if (has_bf16 && floats == DType::f32 && !device.is_cpu()) {
-    scratch.take(DType::bf16, {rows, 3 * in_features});
-    scratch.rewind(mark);
-  }
+  scratch.take(DType::s8, {rows, in_features});
+  scratch.take(DType::f32, {rows});
+  scratch.rewind(mark);
 }
 
 LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use) {
@@ -546,7 +541,6 @@ LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& 
     if (is_native) one.rotation_group = stored.rotation_group;
     if (has_bias) one.bias = quantizes ? DType::f32 : store.get(part.module + ".bias").dtype;
     plan.has_int8 = plan.has_int8 || one.dtype == DType::s8;
-    plan.has_bf16 = plan.has_bf16 || one.dtype == DType::bf16;
     plan.in_features = stored.in_features();
     planned.push_back(one);
   }

@@ -43,11 +43,10 @@ struct LinearPlan {
   Footprint memory{};
   RowFormat input{};      // what its forward wants to read
   bool has_int8 = false;  // in at least one part: floats are then quantised in scratch
-  bool has_bf16 = false;  // a GPU splits float32 rows for it into three bf16 parts in scratch
   std::int64_t in_features = 0;
 
   // Takes what forward() holds for `rows` rows of floats; for codes there is nothing to hold. Without the workspaces of the ops.
-  void take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType floats) const;
+  void take_scratch(ScratchCount& scratch, std::int64_t rows) const;
 };
 // As Linear(ctx, store, parts, has_bias, use) on a GPU. Throws as the store does.
 LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);

@@ -79,10 +79,10 @@ ResidencyRows ModelMemory::rows(const PictureMemory& picture) const {
   nn::Footprint latents;
   for (int i = 0; i < 3; ++i) latents.add_tensor(DType::f32, {tokens, m.cond.config().in_channels});
   const int scale = m.vae_config.scale();
-  return {.text_scratch = m.text.scratch_bytes(m.device, picture.text_tokens),
+  return {.text_scratch = m.text.scratch_bytes(picture.text_tokens),
           .text_tables = m.text.placed_tables(picture.text_tokens).allocated_bytes,
           .features = m.cond.placed_features(with_text).allocated_bytes,
-          .prepare_scratch = std::max(m.cond.prepare_scratch_bytes(m.device, with_text), m.uncond.prepare_scratch_bytes(m.device, without_text)),
+          .prepare_scratch = std::max(m.cond.prepare_scratch_bytes(with_text), m.uncond.prepare_scratch_bytes(without_text)),
           .denoise_scratch = std::max(m.cond.forward_scratch_bytes(m.device, with_text), m.uncond.forward_scratch_bytes(m.device, without_text)),
           .sessions = sessions.allocated_bytes,
           .latents = latents.allocated_bytes,

@@ -26,6 +26,23 @@ struct AttentionCase {
 
 class AttentionCuda : public GpuTest {
  protected:
+  // The mma.sync kernel, which a GPU with a newer one would not choose.
+  void run_mma_body(ExecContext& ctx, const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args, const TensorView& y) {
+    const AttentionLaunch launch{.q = rows_in(q),
+                                 .k = rows_in(k),
+                                 .v = rows_in(v),
+                                 .y = rows_in(y),
+                                 .queries = q.rows(),
+                                 .keys = k.rows(),
+                                 .heads = args.heads,
+                                 .kv_heads = args.kv_heads,
+                                 .head_dim = int(q.columns() / args.heads),
+                                 .softmax_scale = args.softmax_scale,
+                                 .causal = args.causal};
+    ASSERT_TRUE(fits_attention_mma(launch, sm()));
+    launch_attention_mma(launch, stream_of(ctx));
+  }
+
   // q, k and v stand behind each other in one fused tensor, as a projection leaves them.
   void expect_attention(const AttentionCase& c) {
     const std::string what = fmt::format("{} {} queries, {} keys, {} of {} heads, D {}{}", name_of(c.dtype), c.queries, c.keys, c.heads, c.kv_heads, c.head_dim,
@@ -46,19 +63,7 @@ class AttentionCuda : public GpuTest {
     const TensorView gpu_q = part(gpu_fused, 0, q_columns, c.queries), gpu_k = part(gpu_fused, q_columns, kv_columns, c.keys);
     const TensorView gpu_v = part(gpu_fused, q_columns + kv_columns, kv_columns, c.keys);
     if (c.mma_body) {
-      const AttentionLaunch launch{.q = rows_in(gpu_q),
-                                   .k = rows_in(gpu_k),
-                                   .v = rows_in(gpu_v),
-                                   .y = rows_in(y),
-                                   .queries = c.queries,
-                                   .keys = c.keys,
-                                   .heads = c.heads,
-                                   .kv_heads = c.kv_heads,
-                                   .head_dim = c.head_dim,
-                                   .softmax_scale = args.softmax_scale,
-                                   .causal = c.causal};
-      ASSERT_TRUE(fits_attention_mma(launch, sm())) << what;
-      launch_attention_mma(launch, stream_of(ctx));
+      run_mma_body(ctx, gpu_q, gpu_k, gpu_v, args, y);
     } else {
       attention(ctx, gpu_q, gpu_k, gpu_v, args, y.view());
     }
@@ -109,6 +114,53 @@ TEST_F(AttentionCuda, a_long_sequence) {
     expect_attention({.dtype = DType::bf16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .mma_body = mma_body});
 }
 
+// The kernel of head_dim 256: tails of a tile of 32 keys, of a warp's half of it, of 128 and 64 queries.
+TEST_F(AttentionCuda, pairs_tails) {
+  for (const std::int64_t keys : {1, 7, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100})
+    expect_attention({.dtype = DType::bf16, .queries = 33, .keys = keys, .heads = 2, .kv_heads = 2, .head_dim = 256, .mma_body = true});
+  for (const std::int64_t queries : {1, 15, 16, 17, 32, 63, 64, 65, 127, 128, 129, 191, 193, 257}) {
+    expect_attention({.dtype = DType::f16, .queries = queries, .keys = 77, .heads = 3, .kv_heads = 1, .head_dim = 256, .mma_body = true});
+    expect_attention({.dtype = DType::bf16, .queries = queries, .keys = queries, .heads = 2, .kv_heads = 1, .head_dim = 256, .causal = true, .mma_body = true});
+  }
+}
+
+// Scores that jump: the reference of a row has to follow, at other tiles than its neighbours', and a row has the same bits among other rows, in a tile of 128
+// queries and in a half.
+TEST_F(AttentionCuda, pairs_follow_each_row) {
+  constexpr std::int64_t kQueries = 300, kKeys = 260;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Tensor q = gaussian(random(), dtype, {kQueries, 256}), k = gaussian(random(), dtype, {kKeys, 256}), v = gaussian(random(), dtype, {kKeys, 256});
+    // Query m and keys from 40 · (m % 7) on: larger and larger together.
+    for (std::int64_t m = 0; m < kQueries; ++m) {
+      for (std::int64_t key = m % 7 * 40; key < kKeys; key += 97) {
+        for (int d = 0; d < 64; ++d) {
+          const float value = element(q, m * 256 + d) * float(1 + key / 97);
+          dtype == DType::bf16 ? void(k.as<bf16>()[key * 256 + d] = to_bf16(value)) : void(k.as<f16>()[key * 256 + d] = to_f16(value));
+        }
+      }
+    }
+    const AttentionArgs args{.heads = 1, .kv_heads = 1, .softmax_scale = 0.25f};
+    ExecContext ctx = gpu_context();
+    const Tensor gpu_q = to_gpu(q), gpu_k = to_gpu(k), gpu_v = to_gpu(v);
+    const Tensor all(dtype, {kQueries, 256}, gpu().device);
+    run_mma_body(ctx, gpu_q, gpu_k, gpu_v, args, all);
+    const Tensor got = to_cpu(all);
+    const Tensor want(DType::f32, {kQueries, 256}), weight(DType::f32, {kQueries, 256});
+    attention_cpu(q, k, v, args, want.view());
+    attention_cpu(q, k, magnitudes(v), args, weight.view());
+    // Scores reach 0.25 · 3 · |q|² = about 100: their rounding moves a weight by 2^-24 · 256 · 100.
+    const double bound = half_step(dtype) + 0x1p-24 * 256 * 200;
+    expect_within(got, want, [&](std::int64_t i) { return bound * double(weight.as<float>()[i]); }, std::string(name_of(dtype)));
+    for (const std::int64_t first : {0, 1, 31, 64, 130, 299}) {
+      const std::int64_t count = std::min<std::int64_t>(kQueries - first, 40);
+      const Tensor some(dtype, {count, 256}, gpu().device);
+      run_mma_body(ctx, gpu_q.view().row_range(first, count), gpu_k, gpu_v, args, some);
+      const Tensor part = to_cpu(some);
+      EXPECT_EQ(std::memcmp(got.view().row_bytes(first), part.view().data, part.bytes()), 0) << name_of(dtype) << " from " << first;
+    }
+  }
+}
+
 // A row depends on its own query alone: the same bits among other queries, and twice the same bits.
 TEST_F(AttentionCuda, a_row_does_not_depend_on_its_neighbours) {
   for (const int head_dim : {32, 64, 128, 256, 512}) {
@@ -125,14 +177,16 @@ TEST_F(AttentionCuda, a_row_does_not_depend_on_its_neighbours) {
 }
 
 TEST_F(AttentionCuda, a_nan_stays_in_its_row) {
-  const Tensor q = gaussian(random(), DType::bf16, {70, 128}), k = gaussian(random(), DType::bf16, {90, 128});
-  q.as<bf16>()[5 * 128 + 3] = to_bf16(std::nanf(""));
-  const Tensor y(DType::bf16, {70, 128}, gpu().device);
-  ExecContext ctx = gpu_context();
-  const Tensor gpu_q = to_gpu(q), gpu_k = to_gpu(k);
-  attention(ctx, gpu_q, gpu_k, gpu_k, {.heads = 1, .kv_heads = 1, .softmax_scale = 0.1f}, y.view());
-  const Tensor got = to_cpu(y);
-  for (std::int64_t m = 0; m < 70; ++m) EXPECT_EQ(std::isnan(element(got, m * 128)), m == 5) << m;
+  for (const std::int64_t head_dim : {128, 256}) {
+    const Tensor q = gaussian(random(), DType::bf16, {70, head_dim}), k = gaussian(random(), DType::bf16, {90, head_dim});
+    q.as<bf16>()[5 * head_dim + 3] = to_bf16(std::nanf(""));
+    const Tensor y(DType::bf16, {70, head_dim}, gpu().device);
+    ExecContext ctx = gpu_context();
+    const Tensor gpu_q = to_gpu(q), gpu_k = to_gpu(k);
+    run_mma_body(ctx, gpu_q, gpu_k, gpu_k, {.heads = 1, .kv_heads = 1, .softmax_scale = 0.1f}, y);
+    const Tensor got = to_cpu(y);
+    for (std::int64_t m = 0; m < 70; ++m) EXPECT_EQ(std::isnan(element(got, m * head_dim)), m == 5) << head_dim << " " << m;
+  }
 }
 
 // Large scores: the running maximum must hold exp within range.
@@ -153,6 +207,7 @@ TEST_F(AttentionCuda, sanitize_every_kernel) {
     expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = head_dim});
   }
   expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .mma_body = true});
+  expect_attention({.dtype = DType::bf16, .queries = 150, .keys = 150, .heads = 2, .kv_heads = 1, .head_dim = 256, .causal = true, .mma_body = true});
 }
 
 TEST_F(AttentionCuda, refuses_a_head_that_no_kernel_holds) {

@@ -39,7 +39,7 @@ nn::Footprint TextFootprint::placed_tables(std::int64_t tokens) const {
   return sum;
 }
 
-std::int64_t TextFootprint::scratch_bytes(Device device, std::int64_t tokens) const {
+std::int64_t TextFootprint::scratch_bytes(std::int64_t tokens) const {
   const std::int64_t q_columns = std::int64_t(config_.heads) * config_.head_dim, kv_columns = std::int64_t(config_.kv_heads) * config_.head_dim;
   const std::int64_t width = config_.intermediate;
   nn::ScratchCount scratch;
@@ -48,13 +48,13 @@ std::int64_t TextFootprint::scratch_bytes(Device device, std::int64_t tokens) co
   for (const Layer& layer : layers_) {
     scratch.take(rows_, {tokens, q_columns + 2 * kv_columns});
     scratch.take(rows_, {tokens, q_columns});
-    layer.qkv.take_scratch(scratch, device, tokens, rows_);
-    layer.attention_output.take_scratch(scratch, device, tokens, rows_);
+    layer.qkv.take_scratch(scratch, tokens);
+    layer.attention_output.take_scratch(scratch, tokens);
     scratch.rewind(mark);
     scratch.take(rows_, {tokens, 2 * width});
-    layer.gate_up.take_scratch(scratch, device, tokens, rows_);
+    layer.gate_up.take_scratch(scratch, tokens);
     scratch.take(rows_, {tokens, width});
-    layer.down.take_scratch(scratch, device, tokens, rows_);
+    layer.down.take_scratch(scratch, tokens);
     scratch.rewind(mark);
   }
   return scratch.most();

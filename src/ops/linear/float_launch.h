@@ -15,16 +15,16 @@ struct FloatLinearLaunch {
   bool silu = false;
   const float* mod_gate = nullptr;  // [N]
   cuda::RowsIn residual{};          // null data: none
-  std::int64_t w_columns = 0;       // w has so many and its rows repeat until k; 0: w has k
 };
 
 // Tensor cores: x and w of one 16-bit type, rows of 16-byte chunks; sm_80 and later.
 bool fits_float_mma(const FloatLinearLaunch& launch, int sm);
+// float32 x and bf16 w, K in eights, rows of both of 16-byte chunks; sm_80 and later.
+bool fits_float_parts(const FloatLinearLaunch& launch, int sm);
 // Each enqueues on `stream` (a cudaStream_t) and throws DeviceError if the launch fails.
 void launch_float_mma(const FloatLinearLaunch& launch, void* stream);
-// parts[m] = (a row of the high, one of the middle, one of the low parts of x[m]), each of launch.k bf16; every float32 is the sum of its three parts.
-// With w repeated three times the tensor cores then sum float32 times bf16 with exact products.
-void launch_split_bf16(const FloatLinearLaunch& launch, void* parts, void* stream);
+// Float32 as the sum of three bf16 parts, so that the tensor cores sum exact products.
+void launch_float_parts(const FloatLinearLaunch& launch, void* stream);
 // Any types and alignment, float32 products without tensor cores.
 void launch_float_plain(const FloatLinearLaunch& launch, void* stream);
 

@@ -63,7 +63,7 @@ TEST(DenoiserFootprint, rows_are_what_the_arena_counts) {
         const std::int64_t before = memory_count(Device{}).now;
         const auto session = prepare(cpu);
         EXPECT_EQ(memory_count(Device{}).now - before - std::int64_t(cpu.scratch.peak_bytes()), footprint.session(Device{}, size).bytes) << which;
-        expect_scratch(footprint.prepare_scratch_bytes(Device{}, size), which + " prepare", [&](ExecContext& ctx) { (void)prepare(ctx); });
+        expect_scratch(footprint.prepare_scratch_bytes(size), which + " prepare", [&](ExecContext& ctx) { (void)prepare(ctx); });
 
         const Tensor latents = Tensor::zeros(DType::f32, {image, dit.config().in_channels}), velocity(DType::f32, latents.shape());
         expect_scratch(footprint.forward_scratch_bytes(Device{}, size), which + " forward",
@@ -121,7 +121,7 @@ TEST(TextFootprint, rows_and_weights_are_what_the_encoder_counts) {
       const qwen3_vl::TextFootprint footprint(reference.folder / "text_encoder", Reference::taps(), recipe);
       const qwen3_vl::TextEncoder encoder(cpu, reference.folder / "text_encoder", Reference::taps(), recipe);
       const std::vector<std::int32_t> ids = reference.tokens(0);
-      expect_scratch(footprint.scratch_bytes(Device{}, std::int64_t(ids.size())), name, [&](ExecContext& ctx) { (void)encoder.encode(ctx, ids); });
+      expect_scratch(footprint.scratch_bytes(std::int64_t(ids.size())), name, [&](ExecContext& ctx) { (void)encoder.encode(ctx, ids); });
       nn::Footprint all;
       for (const nn::Footprint& layer : footprint.layers()) all += layer;
       const qwen3_vl::TextEncoder without_layers(cpu, reference.folder / "text_encoder", Reference::taps(), recipe, qwen3_vl::TextResidency::one_layer);
