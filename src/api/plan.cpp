@@ -80,7 +80,8 @@ std::string text_of(const Planned& p) {
   text += fmt::format("conditional denoiser       {}\n", layers_text(p.cond_layers, plan.choice.cond_streamed));
   text += fmt::format("unconditional denoiser     {}\n", layers_text(p.uncond_layers, plan.choice.uncond_streamed));
   text += fmt::format("weights of the preparation {}\n", plan.choice.keeps_conditioning ? "stay" : "come and go with every request");
-  text += fmt::format("decoder                    the whole picture at once{}\n", plan.choice.lends_scratch ? ", in the room of the denoisers' rows" : "");
+  text += fmt::format("decoder                    strips of rows, one after the other{}\n",
+                      plan.choice.lends_scratch ? ", in the room of the denoisers' rows" : "");
   if (plan.choice.streams()) {
     text += fmt::format("host to GPU                {} in every step; as much page-locked host memory\n", memory_size_text(plan.streamed_bytes));
   }

@@ -225,8 +225,7 @@ MemoryQuestion Pipeline::Impl::memory_question(const RequestPlan& plan, std::int
                           .layers = double(cond_config.layers),
                           .head_dim = double(cond_config.head_dim),
                           .pixels = double(*plan.request.width) * double(*plan.request.height),
-                          // the last but one width reaches full resolution before the last block narrows it
-                          .decoder_channels = double(vae_config.block_channels[std::min<std::size_t>(1, vae_config.block_channels.size() - 1)]),
+                          .decoder_channels = decoder_channels_of(vae_config.block_channels),
                           .steps = double(*plan.request.steps),
                           .batch = double(plan.request.batch),
                           .keeps_dump = plan.request.dump_path.has_value()};

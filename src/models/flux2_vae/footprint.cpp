@@ -34,9 +34,10 @@ bool DecoderFootprint::is_of_attention(std::string_view name) const {
   return false;
 }
 
-nn::Footprint DecoderFootprint::maps(std::int64_t latent_h, std::int64_t latent_w) const {
+nn::Footprint DecoderFootprint::maps(std::int64_t latent_h, std::int64_t latent_w, std::int64_t strip_elements) const {
   nn::Footprint sum;
-  for (int i = 0; i < 3; ++i) sum.add_tensor(map_dtype_, {largest_map(spec_, latent_h, latent_w, true)});
+  const MapSizes sizes = map_sizes(spec_, latent_h, latent_w, true, strip_elements);
+  for (const std::int64_t elements : {sizes.block, sizes.strips[0], sizes.strips[1]}) sum.add_tensor(map_dtype_, {elements});
   sum.add_tensor(DType::f32, {latent_h, latent_w, config_.latent_channels});
   sum.add_tensor(DType::f32, {latent_h * config_.scale(), latent_w * config_.scale(), config_.image_channels});
   return sum;
