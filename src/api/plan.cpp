@@ -9,6 +9,7 @@
 #include "api/resources.h"
 #include "io/json.h"
 #include "octavo/error.h"
+#include "pipeline/loras.h"
 #include "pipeline/model_index.h"
 #include "pipeline/model_memory.h"
 #include "pipeline/request_plan.h"
@@ -135,8 +136,15 @@ std::string describe_plan(const EngineOptions& options, const Request& request, 
   planned.attention = options.attention;
   const ModelMemory memory(index, precision, precision.weight.is_quantized() ? precision::bf16 : precision, Device{Device::Kind::cuda, 0});
   const Request full = filled_in(request, index, memory.token_pixels()).request;
-  planned.picture = {
-      .width = *full.width, .height = *full.height, .steps = *full.steps, .text_tokens = text_tokens, .attention = attention_named("plan", options.attention)};
+  Observer silent;
+  const RequestLoras loras(full.loras, index, silent);
+  planned.picture = {.width = *full.width,
+                     .height = *full.height,
+                     .steps = *full.steps,
+                     .text_tokens = text_tokens,
+                     .attention = attention_named("plan", options.attention),
+                     .cond_lora = loras.conditional(),
+                     .uncond_lora = loras.unconditional()};
   planned.cond_layers = int(memory.weights().cond.layers.size());
   planned.uncond_layers = int(memory.weights().uncond.layers.size());
   planned.plan = memory.plan("plan", planned.picture, planned.budget.bytes);

@@ -14,7 +14,8 @@ struct FloatLinearLaunch {
   cuda::RowType bias_type = cuda::RowType::f32;
   bool silu = false;
   const float* mod_gate = nullptr;  // [N]
-  cuda::RowsIn residual{};          // null data: none
+  float factor = 1;
+  cuda::RowsIn residual{};  // null data: none
 };
 
 // Tensor cores: x and w of one 16-bit type, rows of 16-byte chunks; sm_80 and later.

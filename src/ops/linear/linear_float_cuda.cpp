@@ -20,6 +20,7 @@ void linear_cuda(ExecContext& ctx, const TensorView& x, const LinearWeights& w, 
   }
   launch.silu = epilogue.activation == Activation::silu;
   if (epilogue.mod_gate) launch.mod_gate = epilogue.mod_gate->as<const float>();
+  launch.factor = epilogue.factor;
   if (epilogue.residual) launch.residual = rows_in(*epilogue.residual);
   cuda_check(cudaSetDevice(y.device.index), "linear: select device");
   const bool is_library = linear_cublaslt(ctx, launch, y.device);

@@ -6,9 +6,11 @@
 
 #include "device/counters.h"
 #include "golden/golden.h"
+#include "golden/lora_files.h"
 #include "models/flux2_vae/footprint.h"
 #include "models/flux2_vae/network.h"
 #include "models/ideogram4/footprint.h"
+#include "models/ideogram4/params.h"
 #include "models/qwen3_vl/footprint.h"
 
 namespace octavo {
@@ -20,7 +22,7 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> models() { return {golden::data_folder() / "tiny-hd64", golden::data_folder() / "tiny-hd256", golden::demo_model()}; }
 
-std::vector<Precision> recipes() { return {precision::f32, precision::bf16, precision::on_gpu(precision::w8a8), precision::w8a8}; }
+std::vector<Precision> recipes() { return {precision::f32, precision::bf16, precision::on_gpu(precision::w8a8), precision::w8a8, precision::w8a8_dequant}; }
 
 constexpr std::int64_t kSteps = 3;
 
@@ -63,7 +65,7 @@ TEST(DenoiserFootprint, rows_are_what_the_arena_counts) {
         const std::int64_t before = memory_count(Device{}).now;
         const auto session = prepare(cpu);
         EXPECT_EQ(memory_count(Device{}).now - before - std::int64_t(cpu.scratch.peak_bytes()), footprint.session(Device{}, size).bytes) << which;
-        expect_scratch(footprint.prepare_scratch_bytes(size), which + " prepare", [&](ExecContext& ctx) { (void)prepare(ctx); });
+        expect_scratch(footprint.prepare_scratch_bytes(Device{}, size), which + " prepare", [&](ExecContext& ctx) { (void)prepare(ctx); });
 
         const Tensor latents = Tensor::zeros(DType::f32, {image, dit.config().in_channels}), velocity(DType::f32, latents.shape());
         expect_scratch(footprint.forward_scratch_bytes(Device{}, size), which + " forward",
@@ -76,6 +78,39 @@ TEST(DenoiserFootprint, rows_are_what_the_arena_counts) {
         });
       }
     }
+  }
+}
+
+// A LoRA on every layer takes rows of its own, and floats where its layer would have had codes.
+TEST(DenoiserFootprint, loras_are_counted_as_the_arena_does) {
+  const Reference reference("tiny-hd64");
+  const fs::path folder = reference.folder / "transformer";
+  const ideogram4::Config config = ideogram4::Config::read(folder);
+  const std::vector<LoraTarget> targets = ideogram4::lora_targets(config, true);
+  golden::LoraBuilder builder;
+  LoraTerms loras;
+  for (const LoraTarget& target : targets) {
+    if (target.module == "final_linear" || target.module.ends_with(".qkv") || target.module.ends_with("attention.o")) continue;
+    builder.add_pair(target.module, target.rows, target.columns, 70, 1);  // a rank that is not thin beside these rows
+    loras[target.projection].push_back({.module = target.module,
+                                        .down = builder.tensor(target.module + ".lora_A.weight"),
+                                        .up = builder.tensor(target.module + ".lora_B.weight"),
+                                        .first_row = target.first_row});
+  }
+  for (const Precision& recipe : recipes()) {
+    CpuContext cpu(2, true);
+    const ideogram4::DitFootprint footprint(folder, "transformer", recipe);
+    const ideogram4::Dit dit(cpu, folder, "transformer", recipe);
+    const ideogram4::PictureSize size{.text_rows = 7, .image_rows = 15, .steps = kSteps, .lora = &loras};
+    const Tensor features = Tensor::zeros(DType::f32, {7, config.llm_features});
+    const std::vector<float> times{0.0f, 0.5f, 1.0f};
+    const auto session = dit.prepare(cpu, 5, 3, features, times, &loras);
+    const std::string which = fmt::format("LoRAs {}", recipe.name);
+    expect_scratch(footprint.prepare_scratch_bytes(Device{}, size), which + " prepare",
+                   [&](ExecContext& ctx) { (void)dit.prepare(ctx, 5, 3, features, times, &loras); });
+    const Tensor latents = Tensor::zeros(DType::f32, {15, config.in_channels}), velocity(DType::f32, latents.shape());
+    expect_scratch(footprint.forward_scratch_bytes(Device{}, size), which + " forward",
+                   [&](ExecContext& ctx) { dit.forward(ctx, *session, 1, latents, velocity); });
   }
 }
 
