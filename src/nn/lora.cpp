@@ -8,7 +8,6 @@
 #include "base/checked_math.h"
 #include "octavo/error.h"
 #include "ops/gated_act/gated_act.h"
-#include "ops/rope/rope.h"
 
 namespace octavo::nn {
 
@@ -150,17 +149,6 @@ void take_lora_scratch(ScratchCount& scratch, Device device, std::span<const Lor
   for (const LoraTerm& term : terms) rank += device.is_cpu() ? term.down.rows() : placed_rank(term);
   scratch.take(inner_dtype(device, x, floats), {rows, rank});
   scratch.rewind(mark);
-}
-
-void LoraLinear::forward_heads(ExecContext& ctx, const RowOutput& x, const HeadNormRope& heads, const TensorView& y) const {
-  const auto* codes = std::get_if<QuantizedView>(&x);
-  const bool may_fuse = terms_.empty() && codes != nullptr && base_.parts().size() == 1 && !base_.dequantizes();
-  if (may_fuse && linear_head_norm_rope(ctx, *codes, base_.parts()[0], heads, y)) return;
-  forward(ctx, x, {}, y);
-  const std::int64_t columns = y.columns() / 3;
-  const int count = int(columns / heads.norm_q.shape.elements());
-  head_norm_rope(ctx, y.column_range(0, columns), count, heads.norm_q, heads.eps, heads.cos, heads.sin);
-  head_norm_rope(ctx, y.column_range(columns, columns), count, heads.norm_k, heads.eps, heads.cos, heads.sin);
 }
 
 void LoraLinear::forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilogue, const TensorView& y) const {

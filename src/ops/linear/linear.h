@@ -43,17 +43,6 @@ void linear(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, co
 // Throws as linear does, and InvalidArgument if N is odd or there is a bias.
 void linear_halves(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const TensorView& y);
 
-// What head_norm_rope (ops/rope/rope.h) is told about a projection whose outputs are [q | k | v], a third each: heads of norm_q.elements() columns.
-struct HeadNormRope {
-  TensorView norm_q{}, norm_k{};  // f32, bf16 or f16 [D]
-  float eps = 0;
-  TensorView cos{}, sin{};  // f32 [M, D/2]
-};
-
-// linear(x, w, {}, y), then head_norm_rope of q and of k, in one pass over y and to the same bits. Says false, and does nothing, where no kernel does that:
-// a Hopper GPU does for bf16 y, D = 256, no bias, everything in 16-byte groups. Checks and throws as linear, whatever it says.
-bool linear_head_norm_rope(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const HeadNormRope& heads, const TensorView& y);
-
 // The int32 sums alone, for tests and tools:  acc[m,n] = Σ_k x[m,k] · w[n,k],  x s8 [M,K], w s8 [N,K], acc s32 [M,N].
 void linear_accumulate(ExecContext& ctx, const TensorView& x, const TensorView& w, const TensorView& acc);
 
