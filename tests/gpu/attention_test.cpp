@@ -21,7 +21,8 @@ struct AttentionCase {
   std::int64_t queries = 0, keys = 0;
   int heads = 1, kv_heads = 1, head_dim = 64;
   bool causal = false;
-  bool mma_body = false;  // the mma.sync kernel, whatever this GPU would choose
+  enum class Body { chosen, mma, turing };  // the mma.sync kernel or Turing's, whatever this GPU would choose
+  Body body = Body::chosen;
 };
 
 class AttentionCuda : public GpuTest {
@@ -45,7 +46,7 @@ class AttentionCuda : public GpuTest {
     ExecContext ctx = gpu_context();
     const TensorView gpu_q = part(gpu_fused, 0, q_columns, c.queries), gpu_k = part(gpu_fused, q_columns, kv_columns, c.keys);
     const TensorView gpu_v = part(gpu_fused, q_columns + kv_columns, kv_columns, c.keys);
-    if (c.mma_body) {
+    if (c.body != AttentionCase::Body::chosen) {
       const AttentionLaunch launch{.q = rows_in(gpu_q),
                                    .k = rows_in(gpu_k),
                                    .v = rows_in(gpu_v),
@@ -57,8 +58,10 @@ class AttentionCuda : public GpuTest {
                                    .head_dim = c.head_dim,
                                    .softmax_scale = args.softmax_scale,
                                    .causal = c.causal};
-      ASSERT_TRUE(fits_attention_mma(launch, sm())) << what;
-      launch_attention_mma(launch, stream_of(ctx));
+      const bool is_mma = c.body == AttentionCase::Body::mma;
+      if (is_mma && sm() < 80) return;
+      ASSERT_TRUE(is_mma ? fits_attention_mma(launch, sm()) : fits_attention_turing(launch, sm())) << what;
+      is_mma ? launch_attention_mma(launch, stream_of(ctx)) : launch_attention_turing(launch, stream_of(ctx));
     } else {
       attention(ctx, gpu_q, gpu_k, gpu_v, args, y.view());
     }
@@ -79,9 +82,9 @@ TEST_F(AttentionCuda, every_head_size_and_tail) {
     for (const std::int64_t rows : {1, 16, 63, 64, 65, 127, 200}) {
       expect_attention({.dtype = DType::bf16, .queries = rows, .keys = rows, .heads = 3, .kv_heads = 3, .head_dim = head_dim});
     }
-    for (const bool mma_body : {false, true}) {
-      expect_attention({.dtype = DType::f16, .queries = 130, .keys = 130, .heads = 2, .kv_heads = 2, .head_dim = head_dim, .mma_body = mma_body});
-      expect_attention({.dtype = DType::bf16, .queries = 129, .keys = 161, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .mma_body = mma_body});
+    for (const auto body : {AttentionCase::Body::chosen, AttentionCase::Body::mma}) {
+      expect_attention({.dtype = DType::f16, .queries = 130, .keys = 130, .heads = 2, .kv_heads = 2, .head_dim = head_dim, .body = body});
+      expect_attention({.dtype = DType::bf16, .queries = 129, .keys = 161, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .body = body});
     }
     expect_attention({.dtype = DType::bf16, .queries = 100, .keys = 333, .heads = 2, .kv_heads = 2, .head_dim = head_dim});  // the last layer: fewer queries
   }
@@ -105,18 +108,33 @@ TEST_F(AttentionCuda, sizes_without_tensor_cores) {
 
 // The sequence of the model at 1024x1024 with text, one head.
 TEST_F(AttentionCuda, a_long_sequence) {
-  for (const bool mma_body : {false, true})
-    expect_attention({.dtype = DType::bf16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .mma_body = mma_body});
+  for (const auto body : {AttentionCase::Body::chosen, AttentionCase::Body::mma})
+    expect_attention({.dtype = DType::bf16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .body = body});
+}
+
+TEST_F(AttentionCuda, turing_body_in_float16) {
+  if (sm() > 90) GTEST_SKIP() << "Turing's kernels are built up to sm_90, found sm_" << sm();
+  constexpr auto kTuring = AttentionCase::Body::turing;
+  for (const int head_dim : {64, 128, 256, 512}) {
+    for (const std::int64_t rows : {1, 15, 16, 31, 32, 33, 63, 64, 65, 127, 200}) {
+      expect_attention({.dtype = DType::f16, .queries = rows, .keys = rows, .heads = 3, .kv_heads = 3, .head_dim = head_dim, .body = kTuring});
+      expect_attention({.dtype = DType::f16, .queries = rows, .keys = rows, .heads = 8, .kv_heads = 2, .head_dim = head_dim, .causal = true, .body = kTuring});
+    }
+    expect_attention({.dtype = DType::f16, .queries = 129, .keys = 161, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .body = kTuring});
+    expect_attention({.dtype = DType::f16, .queries = 100, .keys = 333, .heads = 2, .kv_heads = 2, .head_dim = head_dim, .body = kTuring});
+  }
+  expect_attention({.dtype = DType::f16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .body = kTuring});
 }
 
 // A row depends on its own query alone: the same bits among other queries, and twice the same bits.
 TEST_F(AttentionCuda, a_row_does_not_depend_on_its_neighbours) {
-  for (const int head_dim : {32, 64, 128, 256, 512}) {
-    const Tensor q = gaussian(random(), DType::bf16, {200, head_dim}), k = gaussian(random(), DType::bf16, {300, head_dim});
+  for (const auto& [dtype, head_dim] : {std::pair{DType::bf16, 32}, std::pair{DType::bf16, 64}, std::pair{DType::bf16, 128}, std::pair{DType::bf16, 256},
+                                        std::pair{DType::bf16, 512}, std::pair{DType::f16, 64}, std::pair{DType::f16, 256}}) {
+    const Tensor q = gaussian(random(), dtype, {200, head_dim}), k = gaussian(random(), dtype, {300, head_dim});
     const Tensor gpu_q = to_gpu(q), gpu_k = to_gpu(k);
     const AttentionArgs args{.heads = 1, .kv_heads = 1, .softmax_scale = 0.125f};
     ExecContext ctx = gpu_context();
-    const Tensor all(DType::bf16, {200, head_dim}, gpu().device), some(DType::bf16, {7, head_dim}, gpu().device);
+    const Tensor all(dtype, {200, head_dim}, gpu().device), some(dtype, {7, head_dim}, gpu().device);
     attention(ctx, gpu_q, gpu_k, gpu_k, args, all.view());
     attention(ctx, gpu_q.view().row_range(100, 7), gpu_k, gpu_k, args, some.view());
     const Tensor a = to_cpu(all), b = to_cpu(some);
@@ -152,7 +170,9 @@ TEST_F(AttentionCuda, sanitize_every_kernel) {
     expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 70, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .causal = true});
     expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = head_dim});
   }
-  expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .mma_body = true});
+  expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .body = AttentionCase::Body::mma});
+  if (sm() <= 90)
+    expect_attention({.dtype = DType::f16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .body = AttentionCase::Body::turing});
 }
 
 TEST_F(AttentionCuda, refuses_a_head_that_no_kernel_holds) {
