@@ -87,7 +87,7 @@ void add_model_command(CLI::App& bench) {
   command->add_option("--size", options.sizes, "side of the square picture, or several: 768,1024 (default 1024)")->type_name("PIXELS");
   command->add_option("--text", options.text, "text tokens of the conditional branch (default 256)")->type_name("N");
   command->add_option("--steps", options.steps, "of the image; some are measured, the rest multiplied (default 48)")->type_name("N");
-  command->add_option("--precision", options.precisions, "w8a8, bf16 or both (default w8a8,bf16)")->type_name("P");
+  command->add_option("--precision", options.precisions, "of w8a8, bf16 and fp16, with commas (default w8a8,bf16)")->type_name("P");
   command->add_flag("--random-weights", arguments->random_weights, "what is measured anyway: there is no other kind yet");
   command->add_option("--profile", options.profile_path, "write a page that shows where the time goes")->type_name("FILE.html");
   command->add_option("--device", options.device, "cuda (default) or cuda:N")->type_name("D");

@@ -60,8 +60,9 @@ std::vector<ModelBenchQuestion> questions_of(const ModelBenchOptions& options) {
     throw InvalidArgument(fmt::format("bench model: --steps {} must be from 1 to {}", options.steps, kMostSteps));
   std::vector<ModelBenchQuestion> questions;
   for (const std::string& name : split(options.precisions)) {
-    if (name != "w8a8" && name != "bf16")
-      throw InvalidArgument(fmt::format("bench model: --precision '{}': '{}' is not measured; known: w8a8, bf16, both with a comma", options.precisions, name));
+    if (name != "w8a8" && name != "bf16" && name != "fp16")
+      throw InvalidArgument(
+          fmt::format("bench model: --precision '{}': '{}' is not measured; known: w8a8, bf16, fp16, several with a comma", options.precisions, name));
     question.precision = *precision::find(name);
     questions.push_back(question);
   }

@@ -79,11 +79,9 @@ auto translated(Body&& body) {
 }
 
 Precision precision_named(const std::string& name, Device device, const std::filesystem::path& model) {
-  if (name == "auto") return device.is_cpu() ? precision::f32 : stored_precision(ModelIndex::read(model));
+  if (name == "auto") return device.is_cpu() ? precision::f32 : stored_precision(ModelIndex::read(model), caps_of(device).sm);
   if (const Precision* found = precision::find(name)) return *found;
-  std::string known;
-  for (const Precision& candidate : precision::all) known += fmt::format(", {}", candidate.name);
-  throw InvalidArgument(fmt::format("generate: --precision '{}' is unknown; known: auto{}", name, known));
+  throw InvalidArgument(fmt::format("generate: --precision '{}' is unknown; known: auto, {}", name, precision::names()));
 }
 
 void check_vram(const EngineOptions& options) {

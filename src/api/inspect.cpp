@@ -242,8 +242,7 @@ bool is_png(const std::string& path) {
 
 std::string describe_path(const std::string& path, const InspectOptions& options, Format format) {
   const Precision* precision = options.precision == "auto" ? &precision::f32 : precision::find(options.precision);
-  if (precision == nullptr)
-    throw InvalidArgument(fmt::format("inspect: --precision '{}' is unknown; known: auto, f32, bf16, w8a8, w8a8-dequant, fp8, nf4", options.precision));
+  if (precision == nullptr) throw InvalidArgument(fmt::format("inspect: --precision '{}' is unknown; known: auto, {}", options.precision, precision::names()));
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw InvalidArgument(fmt::format("inspect: '{}' does not exist; give a model folder, a .safetensors file or a .png", path));
   const bool is_model = fs::exists(fs::path(path) / "model_index.json", ignored);

@@ -19,10 +19,16 @@ namespace {
 constexpr std::int64_t kMostTextTokens = 2048;
 constexpr std::int64_t kNoBudget = std::int64_t(1) << 60;
 
-Precision precision_of(const std::string& name, const ModelIndex& index) {
-  if (name == "auto") return precision::on_gpu(stored_precision(index));
-  if (const Precision* found = precision::find(name)) return precision::on_gpu(*found);
-  throw InvalidArgument(fmt::format("plan: --precision '{}' is unknown; known: auto, f32, bf16, w8a8, w8a8-dequant, fp8, nf4", name));
+Precision precision_of(const std::string& name, const ModelIndex& index, int sm) {
+  if (name == "auto") return stored_precision(index, sm);
+  if (const Precision* found = precision::find(name)) return *found;
+  throw InvalidArgument(fmt::format("plan: --precision '{}' is unknown; known: auto, {}", name, precision::names()));
+}
+
+// Of the GPU that is planned for; without one here, of one that has everything.
+int compute_capability(const PlanOptions& options) {
+  if (list_gpus().gpus.empty()) return precision::kNoOldGpu;
+  return caps_of(parse_device(options.device)).sm;
 }
 
 struct Budget {
@@ -128,9 +134,10 @@ std::string describe_plan(const PlanOptions& options, Format format) {
   Planned planned{.model = options.model.empty() ? default_model().string() : options.model};
   planned.budget = budget_of(options);
   const ModelIndex index = ModelIndex::read(planned.model);
-  const Precision precision = precision_of(options.precision, index);
+  const int sm = compute_capability(options);
+  const Precision precision = precision_of(options.precision, index, sm);
   planned.precision = precision.name;
-  const ModelMemory memory(index, precision, precision.weight.is_quantized() ? precision::bf16 : precision, Device{Device::Kind::cuda, 0});
+  const ModelMemory memory(index, precision::on_gpu(precision, sm), precision::plain_on_gpu(precision, sm), Device{Device::Kind::cuda, 0});
   const RequestPlan request = request_of(options, index, memory.token_pixels());
   planned.picture = {.width = *request.request.width, .height = *request.request.height, .steps = *request.request.steps, .text_tokens = options.text_tokens};
   planned.cond_layers = int(memory.weights().cond.layers.size());

@@ -31,8 +31,9 @@ std::int64_t in_units(std::int64_t bytes) {
 
 }  // namespace
 
-Precision stored_precision(const ModelIndex& index) {
-  return WeightStore(index.component("transformer"), "transformer").has_int8() ? precision::w8a8 : precision::bf16;
+Precision stored_precision(const ModelIndex& index, int sm) {
+  if (WeightStore(index.component("transformer"), "transformer").has_int8()) return precision::w8a8;
+  return precision::has_bf16(sm) ? precision::bf16 : precision::fp16;
 }
 
 struct ModelMemory::Impl {

@@ -1,5 +1,7 @@
 #include "models/flux2_vae/network.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -33,8 +35,8 @@ ConvArgs conv_args(const ConvWeights& conv) { return conv.weight.shape[1] == 1 ?
 
 }  // namespace
 
-Maps::Maps(DType dtype, std::int64_t largest_elements, Device device) {
-  for (int i = 0; i < 3; ++i) buffers_.emplace_back(dtype, Shape{largest_elements}, device, "autoencoder maps");
+Maps::Maps(const MapTypes& types, std::int64_t largest_elements, Device device) : types_(types) {
+  for (int i = 0; i < 3; ++i) buffers_.emplace_back(types.residual, Shape{largest_elements}, device, "autoencoder maps");
 }
 
 std::size_t Maps::index_of(const TensorView& map) const {
@@ -44,18 +46,22 @@ std::size_t Maps::index_of(const TensorView& map) const {
   return buffers_.size() - 1;  // nothing is current yet
 }
 
-TensorView Maps::spare(int index, std::int64_t h, std::int64_t w, std::int64_t c) {
+TensorView Maps::spare_as(DType dtype, int index, std::int64_t h, std::int64_t w, std::int64_t c) const {
   const Tensor& buffer = buffers_[(index_of(current_) + 1 + std::size_t(index)) % buffers_.size()];
   if (h * w * c > buffer.shape()[0]) throw InternalError("autoencoder: a map is larger than was planned");
-  return {buffer.as<void>(), buffer.dtype(), {h, w, c}, buffer.view().device};
+  return {buffer.as<void>(), dtype, {h, w, c}, buffer.view().device};
 }
+
+TensorView Maps::spare(int index, std::int64_t h, std::int64_t w, std::int64_t c) { return spare_as(types_.residual, index, h, w, c); }
+
+TensorView Maps::bounded(int index, std::int64_t h, std::int64_t w, std::int64_t c) { return spare_as(types_.rows, index, h, w, c); }
 
 TensorView Maps::overwrite(std::int64_t h, std::int64_t w, std::int64_t c) { return spare(2, h, w, c); }
 
 void Maps::advance(const TensorView& map) { current_ = map; }
 
-Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, DType map_dtype)
-    : spec_(spec), map_dtype_(map_dtype) {
+Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, const MapTypes& types)
+    : spec_(spec), types_(types) {
   const int groups = config.norm_groups;
   if (spec.quant_conv) quant_conv_ = load_conv(ctx, store, *spec.quant_conv);
   conv_in_ = load_conv(ctx, store, spec.conv_in);
@@ -63,7 +69,7 @@ Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& 
   if (spec.attention) {
     MidAttention attention;
     attention.norm = load_norm(ctx, store, spec.attention->norm, groups, false);
-    const NumberFormat format = ctx.device.is_cpu() ? NumberFormat{} : NumberFormat{map_dtype};
+    const NumberFormat format = ctx.device.is_cpu() ? NumberFormat{} : NumberFormat{types.rows};
     attention.qkv = nn::Linear(ctx, store, {{spec.attention->to_q}, {spec.attention->to_k}, {spec.attention->to_v}}, true, format);
     attention.out = nn::Linear(ctx, store, {{spec.attention->to_out}}, true, format);
     attention.channels = spec.attention->channels;
@@ -86,10 +92,11 @@ ConvWeights Network::load_conv(ExecContext& ctx, const WeightStore& store, const
   const Shape channels_last{spec.out, spec.kernel, spec.kernel, spec.in};
   ConvWeights conv;
   conv.name = spec.module;
+  const std::string whole_name = fmt::format("{} '{}'", store.component(), name);
   conv.bias = nn::place(ctx, store.get(spec.module + ".bias"), owned_, name);
   mapped_bytes_ += std::int64_t(conv.bias->bytes());
   if (spec.kernel == 1) {  // both orders are the same
-    conv.weight = nn::place_as(ctx, stored.reshaped(channels_last), map_dtype_, owned_, name);
+    conv.weight = nn::place_as(ctx, stored.reshaped(channels_last), types_.rows, owned_, whole_name);
     mapped_bytes_ += std::int64_t(stored.bytes());
     return conv;
   }
@@ -102,7 +109,7 @@ ConvWeights Network::load_conv(ExecContext& ctx, const WeightStore& store, const
   store.release(name);
   owned_bytes_ += std::int64_t(packed.bytes());
   if (!ctx.device.is_cpu()) {
-    conv.weight = nn::place_as(ctx, packed, map_dtype_, owned_, name);
+    conv.weight = nn::place_as(ctx, packed, types_.rows, owned_, whole_name);
     return conv;
   }
   conv.weight = packed;
@@ -132,8 +139,8 @@ void Network::run(ExecContext& ctx, const Resnet& resnet, Maps& maps) const {
   models::stop_if_cancelled(ctx, "vae");
   const TensorView x = maps.current();
   const std::int64_t h = x.shape[0], w = x.shape[1], in = x.shape[2], out = resnet.conv1.weight.shape[0];
-  const TensorView normed = maps.spare(0, h, w, in);
-  const TensorView inner = maps.spare(1, h, w, out);
+  const TensorView normed = maps.bounded(0, h, w, in);
+  const TensorView inner = maps.bounded(1, h, w, out);
   group_norm(ctx, x, resnet.norm1, normed);
   conv2d(ctx, normed, resnet.conv1, kSame3x3, std::nullopt, inner);
   group_norm(ctx, inner, resnet.norm2, inner);
@@ -153,11 +160,11 @@ void Network::attend(ExecContext& ctx, Maps& maps) const {
   const TensorView x = maps.current();
   const std::int64_t h = x.shape[0], w = x.shape[1], c = attention_->channels;
   const auto as_rows = [](const TensorView& map) { return map.reshaped({map.shape[0] * map.shape[1], map.shape[2]}); };
-  const TensorView normed = maps.spare(0, h, w, c);
-  const TensorView qkv = as_rows(maps.spare(1, h, w, 3 * c));
+  const TensorView normed = maps.bounded(0, h, w, c);
+  const TensorView qkv = as_rows(maps.bounded(1, h, w, 3 * c));
   group_norm(ctx, x, attention_->norm, normed);
   attention_->qkv.forward(ctx, as_rows(normed), {}, qkv);
-  const TensorView mixed = as_rows(maps.spare(0, h, w, c));
+  const TensorView mixed = as_rows(maps.bounded(0, h, w, c));
   attention(ctx, qkv.column_range(0, c), qkv.column_range(c, c), qkv.column_range(2 * c, c),
             {.heads = 1, .kv_heads = 1, .softmax_scale = 1.0f / std::sqrt(float(c))}, mixed);
   const TensorView y = maps.spare(1, h, w, c);
@@ -173,8 +180,10 @@ void Network::run_middle(ExecContext& ctx, Maps& maps) const {
 
 void Network::run_out(ExecContext& ctx, Maps& maps, const TensorView& y) const {
   models::stop_if_cancelled(ctx, "vae");
-  group_norm(ctx, maps.current(), norm_out_, maps.current());
-  conv2d(ctx, maps.current(), conv_out_, kSame3x3, std::nullopt, y);
+  const TensorView x = maps.current();
+  const TensorView normed = maps.bounded(0, x.shape[0], x.shape[1], x.shape[2]);
+  group_norm(ctx, x, norm_out_, normed);
+  conv2d(ctx, normed, conv_out_, kSame3x3, std::nullopt, y);
 }
 
 std::int64_t largest_map(const NetworkSpec& spec, std::int64_t h, std::int64_t w, bool grows) {
@@ -197,8 +206,14 @@ std::int64_t largest_map(const NetworkSpec& spec, std::int64_t h, std::int64_t w
 }
 
 Tensor Decoder::run(ExecContext& ctx, const TensorView& latent) const {
-  const std::int64_t h = latent.shape[0], w = latent.shape[1];
-  Maps maps(map_dtype(), largest_map(h, w, true), ctx.device);
+  const std::int64_t h = latent.shape[0], w = latent.shape[1], largest = largest_map(h, w, true);
+  Maps maps(types(), largest, ctx.device);
+  if (!ctx.device.is_cpu() && types().rows == DType::f16) {
+    // Convolutions of maps wider than their weights copy them here; growing with the maps, the arena would keep the smaller blocks, too.
+    constexpr std::size_t kBeside = 4096;
+    const ArenaScope scope(*ctx.scratch);
+    ctx.scratch->take(std::size_t(largest) * bytes_of(DType::f16) + kBeside, "maps in float16");
+  }
   std::vector<Tensor> moved;
   const TensorView placed = nn::place(ctx, latent, moved, "latent");
   TensorView z = placed;
@@ -229,7 +244,7 @@ Tensor Decoder::run(ExecContext& ctx, const TensorView& latent) const {
 
 Tensor Encoder::run(ExecContext& ctx, const TensorView& image) const {
   if (!ctx.device.is_cpu()) throw Unsupported("vae: the encoder runs on the CPU only in this version; use --device cpu");
-  Maps maps(map_dtype(), largest_map(image.shape[0], image.shape[1], false), ctx.device);
+  Maps maps(types(), largest_map(image.shape[0], image.shape[1], false), ctx.device);
   const TensorView first = maps.spare(0, image.shape[0], image.shape[1], conv_in_.weight.shape[0]);
   conv2d(ctx, image, conv_in_, kSame3x3, std::nullopt, first);
   maps.advance(first);

@@ -12,22 +12,30 @@
 
 namespace octavo::flux2_vae {
 
+// What a norm bounds, the convolution of that included, and what nothing bounds: the maps that residuals add up in. `rows` is never wider.
+struct MapTypes {
+  DType rows = DType::f32, residual = DType::f32;
+};
+
 // The maps that a network works on: three buffers, each large enough for the largest map, taking turns.
 // Own memory, not the scratch arena: at 2048 pixels they are gigabytes that should leave with the picture.
 class Maps {
  public:
-  Maps(DType dtype, std::int64_t largest_elements, Device device);
+  Maps(const MapTypes& types, std::int64_t largest_elements, Device device);
 
   const TensorView& current() const { return current_; }
-  // The map [h, w, c] in one of the two buffers that `current` does not use, index 0 or 1; or in the buffer of `current` itself.
+  // The map [h, w, c] in one of the two buffers that `current` does not use, index 0 or 1; or in the buffer of `current` itself. bounded: of type `rows`.
   TensorView spare(int index, std::int64_t h, std::int64_t w, std::int64_t c);
+  TensorView bounded(int index, std::int64_t h, std::int64_t w, std::int64_t c);
   TensorView overwrite(std::int64_t h, std::int64_t w, std::int64_t c);
   // The map becomes the current one.
   void advance(const TensorView& map);
 
  private:
   std::size_t index_of(const TensorView& map) const;
+  TensorView spare_as(DType dtype, int index, std::int64_t h, std::int64_t w, std::int64_t c) const;
 
+  MapTypes types_{};
   std::vector<Tensor> buffers_{};
   TensorView current_{};
 };
@@ -38,14 +46,14 @@ std::int64_t largest_map(const NetworkSpec& spec, std::int64_t h, std::int64_t w
 class Network {
  public:
   // Repacks every k x k convolution from OIHW to [Cout, kh, kw, Cin] in its stored dtype and releases the file's pages; the rest stays in the map.
-  // On a GPU everything is copied there, matrices and filters rounded to `map_dtype`, so that both sides of a product have one type.
-  Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, DType map_dtype);
+  // On a GPU everything is copied there, matrices and filters rounded to `types.rows`, so that both sides of a product have one type.
+  Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, const MapTypes& types);
 
   std::int64_t owned_bytes() const { return owned_bytes_; }
   std::int64_t mapped_bytes() const { return mapped_bytes_; }
 
  protected:
-  DType map_dtype() const { return map_dtype_; }
+  const MapTypes& types() const { return types_; }
   struct Resnet {
     GroupNormArgs norm1{}, norm2{};
     ConvWeights conv1{}, conv2{};
@@ -81,7 +89,7 @@ class Network {
 
   NetworkSpec spec_{};
   std::vector<Tensor> owned_{};
-  DType map_dtype_ = DType::f32;
+  MapTypes types_{};
   std::int64_t owned_bytes_ = 0;
   std::int64_t mapped_bytes_ = 0;
 };

@@ -45,7 +45,7 @@ std::int64_t packed_bytes(const nn::Footprint& layer, std::int64_t tensors) { re
 std::int64_t mlp_panel_rows(Device device, std::int64_t rows) { return device.is_cpu() ? ceil_div(rows, ceil_div(rows, kMlpRows)) : rows; }
 
 DitFootprint::DitFootprint(const std::filesystem::path& folder, const std::string& component, const Precision& precision)
-    : config_(Config::read(folder)), floats_(precision.residual) {
+    : config_(Config::read(folder)), rows_(precision.rows), residual_(precision.residual) {
   const bool has_text = !component.starts_with("unconditional");
   const WeightStore store(folder, component, models::find_overlay(folder.parent_path(), has_text ? "conditional." : "unconditional."));
   const Names names = Names::find(store);
@@ -100,7 +100,7 @@ DitFootprint::DitFootprint(const std::filesystem::path& folder, const std::strin
 nn::Footprint DitFootprint::session(Device device, const PictureSize& size) const {
   const std::int64_t rows = size.text_rows + size.image_rows, hidden = config_.hidden();
   nn::Footprint sum;
-  if (size.text_rows > 0) sum.add_tensor(floats_, {size.text_rows, hidden});
+  if (size.text_rows > 0) sum.add_tensor(residual_, {size.text_rows, hidden});
   for (int i = 0; i < 2; ++i) sum.add_tensor(DType::f32, {rows, config_.head_dim / 2});
   sum.add_tensor(DType::f32, {size.steps, config_.layers * 4 * hidden});
   sum.add_tensor(DType::f32, {size.steps, hidden});
@@ -133,36 +133,36 @@ std::int64_t DitFootprint::prepare_scratch_bytes(Device device, const PictureSiz
 void DitFootprint::take_layer(nn::ScratchCount& scratch, Device device, const Layer& layer, std::int64_t rows, std::int64_t live_rows,
                               AttentionKind attention) const {
   const std::int64_t mark = scratch.mark(), hidden = config_.hidden(), width = config_.intermediate;
-  scratch.take(floats_, {rows, 3 * hidden});
-  if (!layer.qkv.input.is_quantized) layer.qkv.take_scratch(scratch, device, rows, floats_);
-  scratch.take(floats_, {live_rows, hidden});
+  scratch.take(rows_, {rows, 3 * hidden});
+  if (!layer.qkv.input.is_quantized) layer.qkv.take_scratch(scratch, device, rows, rows_);
+  scratch.take(rows_, {live_rows, hidden});
   if (attention == AttentionKind::int8) take_attention_codes(scratch, device, config_, rows, live_rows);
-  layer.attention_output.take_scratch(scratch, device, live_rows, floats_);
+  layer.attention_output.take_scratch(scratch, device, live_rows, rows_);
   scratch.rewind(mark);
   if (!device.is_cpu() && layer.w13.input.is_quantized) {  // rows in pairs: the product alone is written, in floats
-    scratch.take(floats_, {live_rows, width});
-    layer.w2.take_scratch(scratch, device, live_rows, floats_);
+    scratch.take(residual_, {live_rows, width});
+    layer.w2.take_scratch(scratch, device, live_rows, residual_);
     scratch.rewind(mark);
     return;
   }
   const std::int64_t panel = mlp_panel_rows(device, live_rows);
-  scratch.take(floats_, {panel, 2 * width});
-  take_rows(scratch, layer.w2.input.is_quantized, floats_, panel, width);
-  if (!layer.w13.input.is_quantized) layer.w13.take_scratch(scratch, device, panel, floats_);
-  if (!layer.w2.input.is_quantized) layer.w2.take_scratch(scratch, device, panel, floats_);
+  scratch.take(rows_, {panel, 2 * width});
+  take_rows(scratch, layer.w2.input.is_quantized, residual_, panel, width);
+  if (!layer.w13.input.is_quantized) layer.w13.take_scratch(scratch, device, panel, rows_);
+  if (!layer.w2.input.is_quantized) layer.w2.take_scratch(scratch, device, panel, residual_);
   scratch.rewind(mark);
 }
 
 std::int64_t DitFootprint::forward_scratch_bytes(Device device, const PictureSize& size) const {
   const std::int64_t rows = size.text_rows + size.image_rows, hidden = config_.hidden();
   nn::ScratchCount scratch;
-  scratch.take(floats_, {rows, hidden});
-  scratch.take(floats_, {rows, hidden});
+  scratch.take(residual_, {rows, hidden});
+  scratch.take(residual_, {rows, hidden});
   for (const bool is_quantized : {false, true}) {
     const bool is_read = std::any_of(layers_.begin(), layers_.end(), [&](const Layer& layer) {
       return layer.qkv.input.is_quantized == is_quantized || layer.w13.input.is_quantized == is_quantized;
     });
-    if (is_read) take_rows(scratch, is_quantized, floats_, rows, hidden);
+    if (is_read) take_rows(scratch, is_quantized, rows_, rows, hidden);
   }
   input_.take_scratch(scratch, device, size.image_rows, DType::f32);
   for (std::size_t l = 0; l < layers_.size(); ++l)

@@ -24,7 +24,7 @@ class TextFootprint {
 
  private:
   Config config_{};
-  DType rows_ = DType::f32;
+  DType rows_ = DType::f32, residual_ = DType::f32;
   struct Layer {
     nn::LinearPlan qkv{}, attention_output{}, gate_up{}, down{};
   };

@@ -19,7 +19,9 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> models() { return {golden::data_folder() / "tiny-hd64", golden::data_folder() / "tiny-hd256", golden::demo_model()}; }
 
-std::vector<Precision> recipes() { return {precision::f32, precision::bf16, precision::on_gpu(precision::w8a8), precision::w8a8}; }
+std::vector<Precision> recipes() {
+  return {precision::f32, precision::bf16, precision::fp16, precision::on_gpu(precision::w8a8), precision::on_gpu(precision::w8a8, 75), precision::w8a8};
+}
 
 constexpr std::int64_t kSteps = 3;
 
