@@ -80,9 +80,9 @@ def name_of(tile):
 
 def other_name(mangled):
     """The name of a wgmma or an attention kernel, from its mangled name, or None."""
-    if found := re.search(r"gemm_w8a8_sm90INS\w*?5ShapeI((?:Li\d+E)+)Lb(\d)ELb(\d)E", mangled):
+    if found := re.search(r"gemm_w8a8_sm90INS\w*?5ShapeI((?:Li\d+E)+)Lb(\d)ELN\w*?3HotE(\d)E", mangled):
         m, n, stages = re.findall(r"Li(\d+)E", found.group(1))[:3]
-        return f"wgmma {m}x{n}x128 s{stages}" + (" ping-pong" if found.group(2) == "1" else "") + (" silu_mul" if found.group(3) == "1" else "")
+        return f"wgmma {m}x{n}x128 s{stages}" + (" ping-pong" if found.group(2) == "1" else "") + ("", " silu_mul", " heads")[int(found.group(3))]
     if found := re.search(r"attention_mma_kernelI\w*?RowTypeE(\d)ELi(\d+)ELb(\d)E", mangled):
         return f"attention {ROW_TYPES[found.group(1)]} head_dim {found.group(2)}" + (" causal" if found.group(3) == "1" else "")
     if found := re.search(r"attention_sm90_kernelI\w*?RowTypeE(\d)E", mangled):
@@ -94,7 +94,8 @@ def other_size(name):
     """Shared bytes and warps of a CTA of such a kernel; as in the sources' kSharedBytes, which alone decide a launch."""
     if found := re.match(r"wgmma (\d+)x(\d+)x(\d+) s(\d+)", name):
         m, n, k, stages = map(int, found.groups())
-        return stages * ((m + n) * k + 16) + 2 * 4 * 2048 + 2 * n * 4, 12  # slices and their barriers, slabs, scales
+        per_column = 8 if name.endswith(" heads") else 4  # scales, and the weights of the norm
+        return stages * ((m + n) * k + 16) + 2 * 4 * 2048 + 2 * n * per_column, 12  # slices and their barriers, slabs
     if name.endswith("wgmma"):
         return 128 * 512 + 4 * 80 * 512 + 8 * 9, 12  # queries, two stages of keys and values, barriers
     head_dim = int(re.search(r"head_dim (\d+)", name).group(1))

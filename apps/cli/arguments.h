@@ -7,17 +7,22 @@
 
 namespace octavo::cli {
 
-// Text stays text here: generate.cpp turns it into numbers, so that every message has our own words and exit code 2.
-struct GenerateArguments {
-  std::optional<std::string> model{}, prompt{}, prompt_file{}, width{}, height{}, preset{}, steps{}, guidance{}, mu{}, std_dev{}, seed{}, batch{}, precision{},
-      attention{}, device{}, vram{}, threads{}, output{}, noise{}, dump{}, schedule_end{};
-  std::vector<std::string> loras{};
-  bool json = false, quiet = false, force = false, cpu_reference = false;
+// Text stays text here: picture_options.cpp and generate.cpp turn it into numbers, so that every message has our own words and exit code 2.
+// What drawing a picture and planning it have in common.
+struct PictureArguments {
+  std::optional<std::string> model{}, width{}, height{}, steps{}, precision{}, attention{}, device{}, vram{};
+  bool json = false;
 };
 
-struct PlanArguments {
-  std::optional<std::string> model{}, width{}, height{}, steps{}, text_tokens{}, precision{}, device{}, vram{};
-  bool json = false;
+struct GenerateArguments : PictureArguments {
+  std::optional<std::string> prompt{}, prompt_file{}, preset{}, guidance{}, mu{}, std_dev{}, seed{}, batch{}, threads{}, output{}, noise{}, dump{},
+      schedule_end{};
+  std::vector<std::string> loras{};
+  bool quiet = false, force = false, cpu_reference = false;
+};
+
+struct PlanArguments : PictureArguments {
+  std::optional<std::string> text_tokens{};
 };
 
 struct InspectArguments {

@@ -1,5 +1,7 @@
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -42,12 +44,14 @@ Examples:
 constexpr const char* kModelHelp =
     R"(A whole model on this GPU with random weights, which are drawn there: nothing is downloaded or read. Every op of a step beside the limit of the
 hardware, forward, step and image, loading, peak memory. The pictures mean nothing. A few hundred MB of TMPDIR are used while it runs.
+With --vram it draws whole pictures instead, as generate does, without a budget and within each: peaks, seconds, and whether the picture stays the same.
 
 Examples:
   octavo bench model
   octavo bench model ideogram4 --size 1024 --text 256 --steps 48 --random-weights --precision w8a8,bf16
   octavo bench model --size 768,1024,2048 --precision w8a8 --json > model.json
   octavo bench model --profile profile.html
+  octavo bench model --vram 22GB,12GB,8GB --size 1024 --steps 4   # fails if a peak is above its budget or a picture differs
 )";
 
 struct Arguments {
@@ -86,19 +90,24 @@ void add_model_command(CLI::App& bench) {
   command->add_option("model", options.model, "ideogram4 (default), or ideogram4-tiny to try the command out")->type_name("MODEL");
   command->add_option("--size", options.sizes, "side of the square picture, or several: 768,1024 (default 1024)")->type_name("PIXELS");
   command->add_option("--text", options.text, "text tokens of the conditional branch (default 256)")->type_name("N");
-  command->add_option("--steps", options.steps, "of the image; some are measured, the rest multiplied (default 48)")->type_name("N");
-  command->add_option("--precision", options.precisions, "of w8a8, bf16 and fp16, with commas (default w8a8,bf16)")->type_name("P");
+  command->add_option("--steps", options.steps, "of the image; some are measured, the rest multiplied (default 48; with --vram all are drawn, default 4)")
+      ->type_name("N");
+  command->add_option("--precision", options.precisions, "of w8a8, bf16 and fp16, with commas (default w8a8,bf16; with --vram w8a8)")->type_name("P");
+  command->add_option("--vram", options.budgets, "draw within these budgets of GPU memory: 22GB,12GB")->type_name("SIZE[,SIZE...]");
   command->add_flag("--random-weights", arguments->random_weights, "what is measured anyway: there is no other kind yet");
   command->add_option("--profile", options.profile_path, "write a page that shows where the time goes")->type_name("FILE.html");
   command->add_option("--device", options.device, "cuda (default) or cuda:N")->type_name("D");
   command->add_flag("--quick", options.quick, "a third of the timings");
   command->add_flag("--json", arguments->json, "print the result as JSON");
   command->add_flag("--quiet,-q", arguments->quiet, "no progress on standard error");
-  command->callback([arguments] {
+  command->callback([arguments, command] {
     ModelBenchOptions& chosen = arguments->options;
     chosen.format = arguments->json ? Format::json : Format::text;
     if (!arguments->quiet) chosen.progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
-    print_result(bench_model(chosen));
+    if (command->count("--vram") == 0) return print_result(bench_model(chosen));
+    const BudgetBench result = bench_budgets(chosen);
+    print_result(result.report);
+    if (!result.problems.empty()) throw InternalError(fmt::format("bench model: {}", fmt::join(result.problems, "; ")));
   });
 }
 

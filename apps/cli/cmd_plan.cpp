@@ -6,7 +6,7 @@
 #include "arguments.h"
 #include "generate.h"
 #include "numbers.h"
-#include "octavo/error.h"
+#include "picture_options.h"
 #include "plan_command.h"
 
 namespace octavo::cli {
@@ -19,21 +19,6 @@ Examples:
   octavo plan --model ideogram-4 --vram 8GiB --precision w8a8 --json
   octavo plan                                    # the demo model, on the GPU of this machine
 )";
-
-PlanOptions to_plan_options(const PlanArguments& arguments) {
-  PlanOptions options;
-  options.model = arguments.model.value_or("");
-  if (arguments.model && arguments.model->empty())
-    throw InvalidArgument("plan: --model is empty; give the folder of a model, or leave it out for the demo model");
-  options.precision = arguments.precision.value_or("auto");
-  options.device = arguments.device.value_or("auto");
-  if (arguments.width) options.width = to_int("plan: --width", *arguments.width);
-  if (arguments.height) options.height = to_int("plan: --height", *arguments.height);
-  if (arguments.steps) options.steps = to_int("plan: --steps", *arguments.steps);
-  if (arguments.text_tokens) options.text_tokens = to_int("plan: --text-tokens", *arguments.text_tokens);
-  if (arguments.vram) options.vram_bytes = memory_size("plan: --vram", *arguments.vram);
-  return options;
-}
 
 }  // namespace
 
@@ -50,10 +35,15 @@ void add_plan_command(CLI::App& program) {
   text("--steps", arguments->steps, "N", "number of denoising steps");
   text("--text-tokens", arguments->text_tokens, "N", "tokens of the prompt; default 512, a long caption");
   text("--precision", arguments->precision, "P", "auto (w8a8 if the file is int8, else bf16), f32, bf16, fp16, w8a8, fp8 or nf4");
+  text("--attention", arguments->attention, "A", "of the denoisers: auto (default), bf16 or int8, which takes other scratch");
   text("--vram", arguments->vram, "SIZE", "GPU memory that may be used, like 12GB or 11.5GiB; what is free here if left out");
   text("--device", arguments->device, "D", "whose free memory is meant: auto (default), cuda or cuda:N");
   command->add_flag("--json", arguments->json, "print JSON");
-  command->callback([arguments] { print_result(describe_plan(to_plan_options(*arguments), arguments->json ? Format::json : Format::text)); });
+  command->callback([arguments] {
+    const int text_tokens = arguments->text_tokens ? to_int("plan: --text-tokens", *arguments->text_tokens) : kPlannedTextTokens;
+    print_result(
+        describe_plan(to_engine_options("plan", *arguments), to_sized_request("plan", *arguments), text_tokens, arguments->json ? Format::json : Format::text));
+  });
 }
 
 }  // namespace octavo::cli

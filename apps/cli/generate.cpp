@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "api/describe.h"
-#include "api/plan.h"
 #include "interrupt.h"
 #include "numbers.h"
 #include "octavo/engine.h"
+#include "picture_options.h"
 #include "progress.h"
 
 namespace octavo::cli {
@@ -43,12 +43,9 @@ std::string read_prompt(const GenerateArguments& arguments) {
 }
 
 Request to_request(const GenerateArguments& arguments) {
-  Request request;
+  Request request = to_sized_request("generate", arguments);
   request.prompt = read_prompt(arguments);
-  if (arguments.width) request.width = to_int("generate: --width", *arguments.width);
-  if (arguments.height) request.height = to_int("generate: --height", *arguments.height);
   request.preset = arguments.preset;
-  if (arguments.steps) request.steps = to_int("generate: --steps", *arguments.steps);
   if (arguments.guidance) request.guidance = to_float_list("generate: --guidance", *arguments.guidance);
   if (arguments.mu) request.mu = to_double("generate: --mu", *arguments.mu);
   if (arguments.std_dev) request.std_dev = to_double("generate: --std", *arguments.std_dev);
@@ -67,14 +64,7 @@ Request to_request(const GenerateArguments& arguments) {
 }
 
 EngineOptions to_engine_options(const GenerateArguments& arguments) {
-  EngineOptions options;
-  options.model = arguments.model.value_or("");
-  if (arguments.model && arguments.model->empty())
-    throw InvalidArgument("generate: --model is empty; give the folder of a model, or leave it out for the demo model");
-  options.precision = arguments.precision.value_or("auto");
-  options.attention = arguments.attention.value_or("auto");
-  options.device = arguments.device.value_or("auto");
-  if (arguments.vram) options.vram_bytes = memory_size("generate: --vram", *arguments.vram);
+  EngineOptions options = to_engine_options("generate", arguments);
   if (arguments.threads) {
     options.threads = to_int("generate: --threads", *arguments.threads);
     if (options.threads < 1)

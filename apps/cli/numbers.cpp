@@ -11,7 +11,7 @@ namespace octavo::cli {
 namespace {
 
 template <class Number>
-Number parse(const char* option, const std::string& word, const char* wanted) {
+Number parse(const std::string& option, const std::string& word, const char* wanted) {
   Number number{};
   const char* end = word.data() + word.size();
   const auto [stop, status] = std::from_chars(word.data(), end, number);
@@ -22,7 +22,7 @@ Number parse(const char* option, const std::string& word, const char* wanted) {
 
 }  // namespace
 
-int to_int(const char* option, const std::string& word) { return parse<int>(option, word, "a whole number"); }
+int to_int(const std::string& option, const std::string& word) { return parse<int>(option, word, "a whole number"); }
 
 std::uint64_t to_seed(const char* option, const std::string& word) {
   return parse<std::uint64_t>(option, word, "a whole number from 0 to 18446744073709551615");

@@ -9,7 +9,7 @@
 
 namespace octavo::cli {
 
-int to_int(const char* option, const std::string& word);
+int to_int(const std::string& option, const std::string& word);
 std::uint64_t to_seed(const char* option, const std::string& word);
 double to_double(const char* option, const std::string& word);  // "nan" and "inf" pass: whether they make sense is the request's matter
 std::vector<float> to_float_list(const char* option, const std::string& words);

@@ -1,8 +1,9 @@
 // Attention on a GPU beside its limit: 18 heads x 256 (the denoiser), 32 of 8 heads x 128 causal (the text encoder), one head x 512 (the autoencoder).
 //   attention_bench [--rounds 20] > attention.jsonl
 // One JSON line a shape and body: milliseconds (median, 10th and 90th percentile of single calls between CUDA events, inputs larger than L2 in turn),
-// TFLOP/s by 4 · Lq · Lk · D · heads (half of it when causal). Random data. Body "int8" includes the making of its codes. First the ceiling of mma.sync. The
-// peer is bench/peers/attention_torch.py, run next to this one.
+// TFLOP/s by 4 · Lq · Lk · D · heads (half of it when causal). Random data. Body "int8" includes the making of its codes. First the ceiling of mma.sync; the
+// share of it that the body "as slow as on a GeForce" reaches is kGeForceTimes times its TFLOP/s. The peer is bench/peers/attention_torch.py, run next to this
+// one.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include <random>
 #include <vector>
 
+#include "bench/kernels/attention_ratio.h"
 #include "bench/kernels/mma_float_peak.h"
 #include "device/cuda_check.h"
 #include "ops/attention/attention.h"
@@ -41,7 +43,7 @@ Tensor random_rows(std::int64_t rows, std::int64_t columns, Device device, const
   return tensor;
 }
 
-enum class Body { chosen, mma, int8 };
+enum class Body { chosen, mma, as_on_geforce, int8 };
 
 void measure(const Case& c, Body body, int rounds) {
   const Device device{Device::Kind::cuda, 0};
@@ -60,18 +62,18 @@ void measure(const Case& c, Body body, int rounds) {
     const TensorView q = all.column_range(0, q_columns), k = all.column_range(q_columns, kv_columns), v = all.column_range(q_columns + kv_columns, kv_columns);
     if (body == Body::int8) return attention_int8(ctx, q, k, v, args, y.view());
     if (body == Body::chosen) return attention(ctx, q, k, v, args, y.view());
-    launch_attention_mma({.q = rows_in(q),
-                          .k = rows_in(k),
-                          .v = rows_in(v),
-                          .y = rows_in(y),
-                          .queries = c.rows,
-                          .keys = c.rows,
-                          .heads = c.heads,
-                          .kv_heads = c.kv_heads,
-                          .head_dim = c.head_dim,
-                          .softmax_scale = args.softmax_scale,
-                          .causal = c.causal},
-                         stream_of(ctx));
+    const AttentionLaunch launch{.q = rows_in(q),
+                                 .k = rows_in(k),
+                                 .v = rows_in(v),
+                                 .y = rows_in(y),
+                                 .queries = c.rows,
+                                 .keys = c.rows,
+                                 .heads = c.heads,
+                                 .kv_heads = c.kv_heads,
+                                 .head_dim = c.head_dim,
+                                 .softmax_scale = args.softmax_scale,
+                                 .causal = c.causal};
+    body == Body::mma ? launch_attention_mma(launch, stream_of(ctx)) : bench::launch_attention_as_on_geforce(launch, stream_of(ctx));
   };
   cudaEvent_t begin{}, end{};
   cuda_check(cudaEventCreate(&begin), "event");
@@ -95,9 +97,10 @@ void measure(const Case& c, Body body, int rounds) {
       "{{\"rows\": {}, \"heads\": {}, \"kv_heads\": {}, \"head_dim\": {}, \"causal\": {}, \"body\": \"{}\", \"ms\": {:.4f}, \"ms_p10\": {:.4f}, "
       "\"ms_p90\": {:.4f}, \"tflops\": {:.1f}}}\n",
       c.rows, c.heads, c.kv_heads, c.head_dim, c.causal,
-      body == Body::int8  ? "int8"
-      : body == Body::mma ? "mma.sync"
-                          : "chosen",
+      body == Body::int8            ? "int8"
+      : body == Body::mma           ? "mma.sync"
+      : body == Body::as_on_geforce ? "mma.sync, products as slow as on a GeForce"
+                                    : "chosen",
       at(0.5), at(0.1), at(0.9), flop / at(0.5) / 1e9);
 }
 
@@ -115,6 +118,7 @@ int main(int argc, char** argv) {
       const octavo::Case denoiser{.rows = rows, .heads = 18, .kv_heads = 18, .head_dim = 256};
       octavo::measure(denoiser, octavo::Body::chosen, rounds);
       octavo::measure(denoiser, octavo::Body::mma, rounds);
+      octavo::measure(denoiser, octavo::Body::as_on_geforce, rounds);
       octavo::measure(denoiser, octavo::Body::int8, rounds);
     }
     octavo::measure({.rows = 512, .heads = 32, .kv_heads = 8, .head_dim = 128, .causal = true}, octavo::Body::chosen, rounds);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "api/describe.h"
 #include "octavo/version.h"
@@ -29,8 +31,9 @@ struct ModelBenchOptions {
   std::string model{};  // empty: the first name that is known
   std::string sizes = "1024";
   int text = 256;
-  int steps = 48;
-  std::string precisions = "w8a8,bf16";
+  std::optional<int> steps{};  // 48, or 4 with budgets
+  std::string precisions{};    // "w8a8,bf16"; empty: that, or "w8a8" with budgets
+  std::string budgets{};       // "22GB,12GB", for bench_budgets alone
   bool quick = false;
   std::string profile_path{};  // an HTML page; empty: none
   Format format = Format::text;
@@ -40,5 +43,13 @@ struct ModelBenchOptions {
 // A whole model of random weights: its parts, every op of a step beside its limit, memory. Throws Unsupported without a GPU, InvalidArgument on options,
 // OutOfMemory if it does not fit.
 OCTAVO_API std::string bench_model(const ModelBenchOptions& options);
+
+// The same model drawn as `generate` draws, without a budget and then within each of options.budgets: memory, times, and whether the picture is the same.
+// Throws as bench_model does.
+struct BudgetBench {
+  std::string report{};
+  std::vector<std::string> problems{};  // a sentence each: a peak above its budget, a picture that differs
+};
+OCTAVO_API BudgetBench bench_budgets(const ModelBenchOptions& options);
 
 }  // namespace octavo

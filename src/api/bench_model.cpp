@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/bench.h"
+#include "api/budget_report.h"
 #include "api/gpu_state.h"
 #include "api/linear_shapes.h"
 #include "api/model_report.h"
@@ -16,7 +17,9 @@
 #include "base/files.h"
 #include "models/random_model.h"
 #include "octavo/error.h"
+#include "pipeline/budget_bench.h"
 #include "pipeline/model_bench.h"
+#include "pipeline/residency.h"
 
 namespace octavo {
 namespace {
@@ -41,7 +44,7 @@ std::vector<ModelBenchQuestion> questions_of(const ModelBenchOptions& options) {
   ModelBenchQuestion question{.model = options.model.empty() ? std::string(models::random_model_names().front()) : options.model,
                               .sizes = {},
                               .text = options.text,
-                              .steps = options.steps,
+                              .steps = options.steps.value_or(options.budgets.empty() ? 48 : 4),
                               .quick = options.quick,
                               .gpu_state = {},
                               .progress = options.progress};
@@ -56,13 +59,15 @@ std::vector<ModelBenchQuestion> questions_of(const ModelBenchOptions& options) {
     question.sizes.push_back(side);
   }
   if (options.text < 0 || options.text > kMostText) throw InvalidArgument(fmt::format("bench model: --text {} must be from 0 to {}", options.text, kMostText));
-  if (options.steps < 1 || options.steps > kMostSteps)
-    throw InvalidArgument(fmt::format("bench model: --steps {} must be from 1 to {}", options.steps, kMostSteps));
+  const int least_steps = options.budgets.empty() ? 1 : 2;  // the first is not timed there
+  if (question.steps < least_steps || question.steps > kMostSteps)
+    throw InvalidArgument(fmt::format("bench model: --steps {} must be from {} to {}", question.steps, least_steps, kMostSteps));
   std::vector<ModelBenchQuestion> questions;
-  for (const std::string& name : split(options.precisions)) {
+  const std::string precisions = !options.precisions.empty() ? options.precisions : options.budgets.empty() ? "w8a8,bf16" : "w8a8";
+  for (const std::string& name : split(precisions)) {
     if (name != "w8a8" && name != "bf16" && name != "fp16")
       throw InvalidArgument(
-          fmt::format("bench model: --precision '{}': '{}' is not measured; known: w8a8, bf16, fp16, several with a comma", options.precisions, name));
+          fmt::format("bench model: --precision '{}': '{}' is not measured; known: w8a8, bf16, fp16, several with a comma", precisions, name));
     question.precision = *precision::find(name);
     questions.push_back(question);
   }
@@ -101,6 +106,43 @@ std::string bench_model(const ModelBenchOptions& options) {
   report["runs"] = Json::array();
   for (const ModelRun& run : runs) report["runs"].push_back(report_json(run));
   return report.dump(1) + "\n";
+}
+
+BudgetBench bench_budgets(const ModelBenchOptions& options) {
+  if (!options.profile_path.empty() || options.quick)
+    throw InvalidArgument("bench model: --profile and --quick have no meaning with --vram, which draws whole pictures; leave them out");
+  std::vector<std::int64_t> budgets;
+  for (const std::string& word : split(options.budgets)) budgets.push_back(parse_memory_size("bench model: --vram", word));
+  const std::vector<ModelBenchQuestion> questions = questions_of(options);
+  (void)models::random_model_prompt(options.text);  // throws if it is too short
+  const BenchGpu gpu = bench_gpu("bench model", options.device);
+  std::vector<BudgetReport> reports;
+  BudgetBench result;
+  for (const ModelBenchQuestion& question : questions) {
+    for (const int size : question.sizes) {
+      reports.push_back(bench_budgets(BudgetQuestion{.model = question.model,
+                                                     .budgets = budgets,
+                                                     .size = size,
+                                                     .text = question.text,
+                                                     .steps = question.steps,
+                                                     .precision = question.precision,
+                                                     .device = gpu.device,
+                                                     .progress = options.progress}));
+      const std::vector<std::string> problems = problems_of(reports.back());
+      result.problems.insert(result.problems.end(), problems.begin(), problems.end());
+    }
+  }
+  if (options.format == Format::text) {
+    for (const BudgetReport& report : reports) result.report += budget_text(report) + "\n";
+    return result;
+  }
+  Json json = Json::object();
+  json["what"] = "pictures of random weights on one GPU without and within budgets of its memory; seconds, bytes";
+  json["version"] = describe_version(Format::text);
+  json["reports"] = Json::array();
+  for (const BudgetReport& report : reports) json["reports"].push_back(budget_json(report));
+  result.report = json.dump(1) + "\n";
+  return result;
 }
 
 }  // namespace octavo

@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "api/named_options.h"
 #include "api/resources.h"
 #include "base/clock.h"
 #include "base/observer.h"
@@ -78,10 +79,9 @@ auto translated(Body&& body) {
   }
 }
 
-Precision precision_named(const std::string& name, Device device, const std::filesystem::path& model) {
-  if (name == "auto") return device.is_cpu() ? precision::f32 : stored_precision(ModelIndex::read(model), caps_of(device).sm);
-  if (const Precision* found = precision::find(name)) return *found;
-  throw InvalidArgument(fmt::format("generate: --precision '{}' is unknown; known: auto, {}", name, precision::names()));
+Precision precision_of(const EngineOptions& options, Device device, const std::filesystem::path& model) {
+  if (const std::optional<Precision> named = precision_named("generate", options.precision)) return *named;
+  return device.is_cpu() ? precision::f32 : stored_precision(ModelIndex::read(model), caps_of(device).sm);
 }
 
 void check_vram(const EngineOptions& options) {
@@ -89,13 +89,6 @@ void check_vram(const EngineOptions& options) {
   if (options.vram_bytes > 0 && options.device == "cpu") {
     throw InvalidArgument("generate: --vram limits the memory of a GPU, but --device is cpu; leave one of them out");
   }
-}
-
-AttentionKind attention_named(const std::string& name) {
-  if (name == "auto") return AttentionKind::automatic;
-  if (name == "bf16") return AttentionKind::floats;
-  if (name == "int8") return AttentionKind::int8;
-  throw InvalidArgument(fmt::format("generate: --attention '{}' is unknown; known: auto, bf16, int8", name));
 }
 
 PipelineOptions pipeline_options(const EngineOptions& options) {
@@ -109,11 +102,11 @@ PipelineOptions pipeline_options(const EngineOptions& options) {
   check_vram(options);
   PipelineOptions chosen{.model = model,
                          .model_name = options.model,
-                         .precision = precision_named(options.precision, device, model),
+                         .precision = precision_of(options, device, model),
                          .device = device,
                          .threads = options.threads,
                          .cpu_reference = options.cpu_reference,
-                         .attention = attention_named(options.attention)};
+                         .attention = attention_named("generate", options.attention)};
   if (!device.is_cpu() && options.vram_bytes > 0) chosen.vram_bytes = options.vram_bytes;
   return chosen;
 }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "api/describe.h"
+#include "api/named_options.h"
 #include "io/json.h"
 #include "io/png.h"
 #include "octavo/error.h"
@@ -241,26 +242,25 @@ bool is_png(const std::string& path) {
 }  // namespace
 
 std::string describe_path(const std::string& path, const InspectOptions& options, Format format) {
-  const Precision* precision = options.precision == "auto" ? &precision::f32 : precision::find(options.precision);
-  if (precision == nullptr) throw InvalidArgument(fmt::format("inspect: --precision '{}' is unknown; known: auto, {}", options.precision, precision::names()));
+  const Precision precision = precision_named("inspect", options.precision).value_or(precision::f32);
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw InvalidArgument(fmt::format("inspect: '{}' does not exist; give a model folder, a .safetensors file or a .png", path));
   const bool is_model = fs::exists(fs::path(path) / "model_index.json", ignored);
   if (!is_model && (options.width || options.height)) {
     throw InvalidArgument(fmt::format("inspect: --width and --height predict the memory of a picture, which takes a whole model folder; '{}' is none", path));
   }
-  if (!fs::is_directory(path, ignored)) return is_png(path) ? describe_picture(path, format) : describe_weights(path, *precision, format);
+  if (!fs::is_directory(path, ignored)) return is_png(path) ? describe_picture(path, format) : describe_weights(path, precision, format);
   if (is_model) {
-    const std::vector<InventoryComponent> components = list_model(path, *precision);
-    return describe_components(path, "model folder", components, *precision, predict(path, components, options), format);
+    const std::vector<InventoryComponent> components = list_model(path, precision);
+    return describe_components(path, "model folder", components, precision, predict(path, components, options), format);
   }
   const fs::path folder = fs::weakly_canonical(path, ignored);
-  InventoryComponent component = list_component(path, folder.filename().string(), *precision);
+  InventoryComponent component = list_component(path, folder.filename().string(), precision);
   if (component.files.empty()) {
     throw InvalidArgument(
         fmt::format("inspect: folder '{}' has neither model_index.json nor a .safetensors file; give a model folder or one of its components", path));
   }
-  return describe_components(path, "component", {component}, *precision, {.obstacle = "it takes a whole model folder"}, format);
+  return describe_components(path, "component", {component}, precision, {.obstacle = "it takes a whole model folder"}, format);
 }
 
 }  // namespace octavo

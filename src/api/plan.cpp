@@ -5,6 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "api/named_options.h"
 #include "api/resources.h"
 #include "io/json.h"
 #include "octavo/error.h"
@@ -20,13 +21,12 @@ constexpr std::int64_t kMostTextTokens = 2048;
 constexpr std::int64_t kNoBudget = std::int64_t(1) << 60;
 
 Precision precision_of(const std::string& name, const ModelIndex& index, int sm) {
-  if (name == "auto") return stored_precision(index, sm);
-  if (const Precision* found = precision::find(name)) return *found;
-  throw InvalidArgument(fmt::format("plan: --precision '{}' is unknown; known: auto, {}", name, precision::names()));
+  const std::optional<Precision> named = precision_named("plan", name);
+  return named ? *named : stored_precision(index, sm);
 }
 
 // Of the GPU that is planned for; without one here, of one that has everything.
-int compute_capability(const PlanOptions& options) {
+int compute_capability(const EngineOptions& options) {
   if (list_gpus().gpus.empty()) return precision::kNoOldGpu;
   return caps_of(parse_device(options.device)).sm;
 }
@@ -36,20 +36,20 @@ struct Budget {
   std::string_view from = "none";  // "option", "free"
 };
 
-Budget budget_of(const PlanOptions& options) {
+Budget budget_of(const EngineOptions& options) {
   const bool is_auto = options.device == "auto";
   if (options.device == "cpu")
     throw InvalidArgument("plan: --device cpu has no memory to plan; weights stay in the mapped files there. Give cuda, or leave it out");
-  if (options.vram_bytes) return {*options.vram_bytes, "option"};
+  if (options.vram_bytes > 0) return {options.vram_bytes, "option"};
   const Device device = parse_device(options.device);
   if (is_auto && device.is_cpu()) return {};
   return {free_budget(device), "free"};
 }
 
 // The request as generate would fill it in, in this command's name.
-RequestPlan request_of(const PlanOptions& options, const ModelIndex& index, int token_pixels) {
+RequestPlan filled_in(const Request& request, const ModelIndex& index, int token_pixels) {
   try {
-    return plan_request({.width = options.width, .height = options.height, .steps = options.steps}, index.defaults, token_pixels);
+    return plan_request(request, index.defaults, token_pixels);
   } catch (const InvalidArgument& refused) {
     constexpr std::string_view kOther = "generate: ";
     const std::string_view message = refused.what();
@@ -58,7 +58,7 @@ RequestPlan request_of(const PlanOptions& options, const ModelIndex& index, int 
 }
 
 struct Planned {
-  std::string model{}, precision{};
+  std::string model{}, precision{}, attention{};
   PictureMemory picture{};
   Budget budget{};
   ResidencyPlan plan{};
@@ -106,6 +106,7 @@ std::string json_of(const Planned& p) {
   const ResidencyPlan& plan = p.plan;
   const Json all{{"model", p.model},
                  {"precision", p.precision},
+                 {"attention", p.attention},
                  {"width", p.picture.width},
                  {"height", p.picture.height},
                  {"steps", p.picture.steps},
@@ -127,9 +128,9 @@ std::string json_of(const Planned& p) {
 
 }  // namespace
 
-std::string describe_plan(const PlanOptions& options, Format format) {
-  if (options.text_tokens < 1 || options.text_tokens > kMostTextTokens) {
-    throw InvalidArgument(fmt::format("plan: --text-tokens {} must be at least 1 and at most {}", options.text_tokens, kMostTextTokens));
+std::string describe_plan(const EngineOptions& options, const Request& request, std::int64_t text_tokens, Format format) {
+  if (text_tokens < 1 || text_tokens > kMostTextTokens) {
+    throw InvalidArgument(fmt::format("plan: --text-tokens {} must be at least 1 and at most {}", text_tokens, kMostTextTokens));
   }
   Planned planned{.model = options.model.empty() ? default_model().string() : options.model};
   planned.budget = budget_of(options);
@@ -137,9 +138,11 @@ std::string describe_plan(const PlanOptions& options, Format format) {
   const int sm = compute_capability(options);
   const Precision precision = precision_of(options.precision, index, sm);
   planned.precision = precision.name;
+  planned.attention = options.attention;
   const ModelMemory memory(index, precision::on_gpu(precision, sm), precision::plain_on_gpu(precision, sm), Device{Device::Kind::cuda, 0});
-  const RequestPlan request = request_of(options, index, memory.token_pixels());
-  planned.picture = {.width = *request.request.width, .height = *request.request.height, .steps = *request.request.steps, .text_tokens = options.text_tokens};
+  const Request full = filled_in(request, index, memory.token_pixels()).request;
+  planned.picture = {
+      .width = *full.width, .height = *full.height, .steps = *full.steps, .text_tokens = text_tokens, .attention = attention_named("plan", options.attention)};
   planned.cond_layers = int(memory.weights().cond.layers.size());
   planned.uncond_layers = int(memory.weights().uncond.layers.size());
   planned.plan = memory.plan("plan", planned.picture, planned.budget.bytes);

@@ -2,27 +2,21 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "api/describe.h"
+#include "octavo/engine.h"
 #include "octavo/version.h"
 
 namespace octavo {
 
-struct PlanOptions {
-  std::string model{};             // folder; empty: the demo model
-  std::string precision = "auto";  // auto: as generate takes it on a GPU
-  std::string device = "auto";     // whose free memory is the budget if none is given: auto (the first GPU, if there is one), cuda, cuda:N
-  std::optional<int> width{}, height{}, steps{};
-  std::int64_t text_tokens = 512;  // of the prompt, with the chat template
-  std::optional<std::int64_t> vram_bytes{};
-};
+inline constexpr int kPlannedTextTokens = 512;  // a long caption with the chat template
 
-// Reads configurations and headers, no weights; needs no GPU if a budget is given, and without both plans for one that holds everything.
+// What generate would do with a GPU, from configurations and headers: no weights are read. Of `options` model, precision, attention, device and vram_bytes
+// are looked at, of `request` the size and the steps. Needs no GPU if a budget is given; without both plans for one that holds everything.
 // Throws OutOfMemory if nothing fits, InvalidArgument as generate does.
-OCTAVO_API std::string describe_plan(const PlanOptions& options, Format format);
+OCTAVO_API std::string describe_plan(const EngineOptions& options, const Request& request, std::int64_t text_tokens, Format format);
 
 // "12GB", "11.5GiB", "800MB". Throws InvalidArgument naming `option`.
 OCTAVO_API std::int64_t memory_size(std::string_view option, const std::string& text);

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "base/checked_math.h"
-#include "convert/content_hash.h"
+#include "base/content_hash.h"
 #include "convert/output_error.h"
 #include "convert/resumable_file.h"
 #include "convert/smoothing.h"
@@ -81,6 +81,7 @@ class Converter {
   Converter(const fs::path& in, const QuantizeRecipe& recipe, ThreadPool& pool, Observer& observer)
       : store_(in, "quantize"), recipe_(recipe), pool_(pool), observer_(observer) {
     require_model(store_.names(), in);
+    if (store_.is_random()) refuse_random(store_);
     plan_jobs();
     if (recipe.smooth > 0) smooth_jobs();
     plan_layout();

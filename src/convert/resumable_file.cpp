@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/content_hash.h"
 #include "base/files.h"
-#include "convert/content_hash.h"
 #include "io/json.h"
 #include "octavo/error.h"
 

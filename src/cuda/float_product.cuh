@@ -21,7 +21,10 @@ struct FloatTile {
   static constexpr int kSideBytes = kM * kRowBytes;
   static constexpr int kStageBytes = 2 * kSideBytes;
   static constexpr int kSharedBytes = kStages * kStageBytes;
-  static constexpr int kTuringSharedBytes = 2 * kStageBytes;
+  static constexpr int kSumRows = 64, kSumStride = kN + 8;  // of float32 on their way out; four rows of a fragment's pairs meet 32 banks
+  static_assert(kSumRows * kSumStride * 4 <= kSharedBytes);
+  static constexpr int kTuringSharedBytes = kSumRows * kSumStride * 4;  // more than its two stages take
+  static_assert(2 * kStageBytes <= kTuringSharedBytes);
   static constexpr int kRowsPerThread = 4;  // a thread copies chunk threadIdx % 4 of rows threadIdx / 4 + 32 i
   static_assert(kM == kN, "both sides are copied by the same pattern");
 
@@ -47,7 +50,7 @@ __device__ constexpr bool float_body_is_built() {
 
 // A and B: `const void* at(int i, std::int64_t k) const` gives the 8 elements from k on of row FloatTile::copied_row(i), null for zeros; `const void* base`
 // is any readable address of the same tensor.
-// Store: `void operator()(int m, int n, float c0, float c1)` takes columns n and n + 1 of row m of the tile.
+// Store: `void operator()(int m, int n, const float4& c)` takes columns n to n + 3 of row m of the tile; a warp has a whole row at a time.
 template <RowType Type, FloatBody Body, class A, class B, class Store>
 __device__ __forceinline__ void float_product(unsigned char* shared, const A& a, const B& b, std::int64_t k_count, const Store& store) {
   using Tile = FloatTile;
@@ -141,14 +144,27 @@ __device__ __forceinline__ void float_product(unsigned char* shared, const A& a,
       __syncthreads();
     }
   }
+  // Half of the rows at a time go through the stages' memory, so that a warp stores a row and there is one copy of the code that does: a copy for each sum was
+  // 30 s of compiling, and more instructions than an SM caches.
+  float* const sums = reinterpret_cast<float*>(shared);
+#pragma unroll 1
+  for (int half = 0; half < Tile::kM; half += Tile::kSumRows) {
+    __syncthreads();  // all have read the last stage, or the half before
+    if (warp_m == half) {
 #pragma unroll
-  for (int m = 0; m < 4; ++m) {
+      for (int m = 0; m < 4; ++m) {
 #pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      const int row = warp_m + m * 16 + lane / 4, column = warp_n + n * 8 + lane % 4 * 2;
-      store(row, column, acc[m][n][0], acc[m][n][1]);
-      store(row + 8, column, acc[m][n][2], acc[m][n][3]);
+        for (int n = 0; n < 8; ++n) {
+          float* const to = sums + (m * 16 + lane / 4) * Tile::kSumStride + warp_n + n * 8 + lane % 4 * 2;
+          *reinterpret_cast<float2*>(to) = make_float2(acc[m][n][0], acc[m][n][1]);
+          *reinterpret_cast<float2*>(to + 8 * Tile::kSumStride) = make_float2(acc[m][n][2], acc[m][n][3]);
+        }
+      }
     }
+    __syncthreads();
+#pragma unroll 1
+    for (int row = warp; row < Tile::kSumRows; row += Tile::kThreads / 32)
+      store(half + row, lane * 4, *reinterpret_cast<const float4*>(sums + row * Tile::kSumStride + lane * 4));
   }
 }
 

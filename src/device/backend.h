@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "device/device.h"
@@ -9,6 +10,7 @@
 namespace octavo::backend {
 
 GpuList cuda_list_gpus();
+std::int64_t cuda_used_bytes(Device device);  // by everybody
 void* cuda_allocate(std::size_t bytes, Device device, std::string_view what);
 void cuda_free(void* data, Device device) noexcept;
 void* cuda_create_stream(Device device);

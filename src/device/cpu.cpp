@@ -16,11 +16,11 @@
 #include "base/checked_math.h"
 #include "device/backend.h"
 #include "device/buffer.h"
+#include "device/counters.h"
 #include "device/device.h"
 #include "device/event.h"
 #include "device/graph.h"
 #include "device/host_buffer.h"
-#include "device/memory_count.h"
 #include "device/stream.h"
 #include "octavo/error.h"
 
@@ -151,6 +151,28 @@ MemoryCount memory_count(Device device) {
 void reset_memory_peak(Device device) {
   Count& of = count_of(device);
   of.peak = of.now.load();
+}
+
+MemoryWatch::MemoryWatch(Device device) : device_(device) {
+  if (!device.is_cpu()) ++device_counters().memory_watches;
+  forget();
+}
+
+MemoryWatch::~MemoryWatch() {
+  if (!device_.is_cpu()) --device_counters().memory_watches;
+}
+
+std::int64_t MemoryWatch::now() const {
+  if (device_.is_cpu()) return memory_count(device_).now;
+  if constexpr (build::has_cuda) return backend::cuda_used_bytes(device_);
+  no_cuda("memory");
+}
+
+std::int64_t MemoryWatch::look() { return device_.is_cpu() ? memory_count(device_).peak : std::max(now(), device_counters().most_used_bytes.load()); }
+
+void MemoryWatch::forget() {
+  if (device_.is_cpu()) return reset_memory_peak(device_);
+  device_counters().most_used_bytes = now();
 }
 
 HostBuffer::HostBuffer(std::size_t bytes, Device user, std::string_view what) : bytes_(bytes), user_(user) {

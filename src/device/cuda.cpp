@@ -69,14 +69,13 @@ int attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-void count_allocation() {
+void count_allocation(Device device) {
   DeviceCounters& counters = device_counters();
   ++counters.allocations;
-  std::size_t free_now = 0;
-  std::size_t total = 0;
-  if (!counters.watches_memory || cudaMemGetInfo(&free_now, &total) != cudaSuccess) return;
-  std::int64_t least = counters.least_free_bytes;
-  while (std::int64_t(free_now) < least && !counters.least_free_bytes.compare_exchange_weak(least, std::int64_t(free_now))) {
+  if (counters.memory_watches == 0) return;
+  const std::int64_t used = cuda_used_bytes(device);
+  std::int64_t most = counters.most_used_bytes;
+  while (used > most && !counters.most_used_bytes.compare_exchange_weak(most, used)) {
   }
 }
 
@@ -134,6 +133,14 @@ GpuList cuda_list_gpus() {
   return list;
 }
 
+std::int64_t cuda_used_bytes(Device device) {
+  const Current current(device);
+  std::size_t free_now = 0;
+  std::size_t total = 0;
+  cuda_check(cudaMemGetInfo(&free_now, &total), "ask for the memory in use");
+  return std::int64_t(total - free_now);
+}
+
 void* cuda_allocate(std::size_t bytes, Device device, std::string_view what) {
   const Current current(device);
   void* data = nullptr;
@@ -147,7 +154,7 @@ void* cuda_allocate(std::size_t bytes, Device device, std::string_view what) {
                                   double(bytes) / 1048576, what, double(free_now) / 1048576, double(total) / 1048576));
   }
   cuda_check(status, "allocate");
-  count_allocation();
+  count_allocation(device);
   return data;
 }
 

@@ -2,22 +2,27 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/files.h"
 #include "io/json.h"
 #include "io/safetensors.h"
+#include "io/utf8.h"
 #include "models/flux2_vae/params.h"
 #include "models/ideogram4/params.h"
 #include "models/qwen3_vl/params.h"
 #include "octavo/error.h"
 #include "ops/random_fill/random_fill.h"
+#include "text/tokenizer.h"
 #include "weights/weight_store.h"
 
 namespace octavo::models {
@@ -78,14 +83,32 @@ Json vae_config(const Size& size) {
           {"batch_norm_eps", 1e-4}};
 }
 
+void write_json(const std::filesystem::path& path, const Json& json) {
+  AtomicFile file(path);
+  const std::string text = json.dump(1);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+// Byte-level BPE that joins nothing: a token per byte, and three for the chat template. GPT-2's alphabet of bytes lies in U+0001 to U+0143.
+Json tokenizer_json() {
+  Json vocabulary = Json::object();
+  std::int32_t id = 0;
+  for (char32_t c = 1; c <= 0x143; ++c) {
+    std::string symbol;
+    append_utf8(symbol, c);
+    vocabulary[symbol] = id++;
+  }
+  Json added = Json::array();
+  for (const char* content : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}) added.push_back({{"id", id++}, {"content", content}});
+  return {{"added_tokens", added}, {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
+}
+
 // `needs`: whether somebody reads the numbers of a tensor that is no matrix of a linear.
 void write_component(const std::filesystem::path& folder, const Json& config, const std::vector<ParamSpec>& specs,
                      const std::function<bool(const ParamSpec&)>& needs) {
   std::filesystem::create_directories(folder);
-  AtomicFile config_file(folder / "config.json");
-  const std::string text = config.dump(1);
-  config_file.write(std::as_bytes(std::span(text)));
-  config_file.commit();
+  write_json(folder / "config.json", config);
 
   ExecContext cpu;
   std::vector<Tensor> owned;
@@ -124,6 +147,9 @@ std::vector<int> random_model_taps(std::string_view name) {
 
 void write_random_model(const std::filesystem::path& folder, std::string_view name) {
   const Size size = size_of(name);
+  std::filesystem::create_directories(folder / "tokenizer");
+  write_json(folder / "tokenizer" / "tokenizer.json", tokenizer_json());
+  write_json(folder / "model_index.json", {{"_class_name", "Ideogram4Pipeline"}, {"text_encoder_taps", random_model_taps(name)}});
   const auto always = [](const ParamSpec&) { return true; };
   for (const bool has_text : {true, false}) {
     const std::filesystem::path part = folder / (has_text ? "transformer" : "unconditional_transformer");
@@ -158,6 +184,36 @@ void write_random_model(const std::filesystem::path& folder, std::string_view na
     specs.insert(specs.end(), more.begin(), more.end());
   const auto is_decoders = [](const ParamSpec& spec) { return !spec.name.starts_with("encoder.") && !spec.name.starts_with("quant_conv."); };
   write_component(folder / "vae", vae_config(size), specs, is_decoders);
+}
+
+std::string random_model_prompt(int tokens) {
+  const Tokenizer tokenizer = Tokenizer::from_json(tokenizer_json().dump(), "tokenizer of a random model");
+  const int least = int(tokenizer.encode(chat_prompt("")).size());
+  if (tokens < least) throw InvalidArgument(fmt::format("bench model: {} text tokens are too few; the chat template alone has {}", tokens, least));
+  std::string prompt;
+  for (int i = 0; i < tokens - least; ++i) prompt += char('a' + i * 7 % 26);
+  return prompt;
+}
+
+TemporaryRandomModel::TemporaryRandomModel(std::string_view name) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "octavo-bench-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr)
+    throw InvalidArgument(
+        fmt::format("bench model: no folder can be made in '{}'; set TMPDIR to one that can be written", std::filesystem::temp_directory_path().string()));
+  path_ = pattern;
+  try {
+    write_random_model(path_, name);
+  } catch (...) {
+    remove();
+    throw;
+  }
+}
+
+TemporaryRandomModel::~TemporaryRandomModel() { remove(); }
+
+void TemporaryRandomModel::remove() noexcept {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace octavo::models

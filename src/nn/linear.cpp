@@ -76,8 +76,9 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
     throw Unsupported(
         fmt::format("{}: weights in {} are not built; f32, bf16, f16, s8 and e4m3 per channel and NF4 are", store.component(), name_of(format.storage)));
   }
-  if (store.is_random() && !ctx.device.is_cpu()) {
-    draw_on_gpu(ctx, store, parts, has_bias, use);
+  if (store.is_random()) {
+    if (!ctx.draws_weights) refuse_random(store);
+    draw(ctx, store, parts, has_bias, use);
     return;
   }
 
@@ -308,8 +309,9 @@ void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_
   }
 }
 
-// What move_to_gpu makes of a checkpoint, without one: numbers of the right type and size, drawn where they are used. Paired rows of random numbers are random.
-void Linear::draw_on_gpu(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use) {
+// What the constructor makes of a checkpoint, without one: numbers of the right type and size, the same on every device. Paired rows of random numbers are
+// random.
+void Linear::draw(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use) {
   std::map<std::string, std::int64_t> rows_taken;
   LinearWeights whole;
   whole.name = parts.size() == 1 ? parts[0].module : fmt::format("{} (+{})", parts[0].module, parts.size() - 1);
@@ -338,7 +340,7 @@ void Linear::draw_on_gpu(ExecContext& ctx, const WeightStore& store, const std::
   }
   if (has_bias) whole.bias = add(DType::f32, {rows}, 0.02f, 1);
   whole.rounds_x = whole.weight.dtype == DType::f16;
-  has_pairs_ = use.pairs_rows && is_s8 && !has_bias && rows % 2 == 0;
+  has_pairs_ = use.pairs_rows && !ctx.device.is_cpu() && is_s8 && !has_bias && rows % 2 == 0;
   parts_.assign(1, std::move(whole));
   sources_.assign(1, Source{});
 }
@@ -515,19 +517,15 @@ void Linear::let_go() {
   mapped_bytes_ = 0;
 }
 
-void LinearPlan::take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType floats) const {
+void LinearPlan::take_scratch(ScratchCount& scratch, std::int64_t rows, bool is_wide) const {
   const std::int64_t mark = scratch.mark();
   if (has_int8) {
     scratch.take(DType::s8, {rows, in_features});
     scratch.take(DType::f32, {rows});
     scratch.rewind(mark);
   }
-  if (has_bf16 && floats == DType::f32 && !device.is_cpu()) {
-    scratch.take(DType::bf16, {rows, 3 * in_features});
-    scratch.rewind(mark);
-  }
-  if (has_f16 && floats != DType::f16 && !device.is_cpu()) {
-    scratch.take(DType::f16, {rows, (floats == DType::f32 && !rounds_x ? 2 : 1) * in_features});
+  if (rounds_x && is_wide) {
+    scratch.take(DType::f16, {rows, in_features});
     scratch.take(DType::f32, {rows});
     scratch.rewind(mark);
   }
@@ -558,9 +556,7 @@ LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& 
     if (is_native) one.rotation_group = stored.rotation_group;
     if (has_bias) one.bias = quantizes ? DType::f32 : store.get(part.module + ".bias").dtype;
     plan.has_int8 = plan.has_int8 || one.dtype == DType::s8;
-    plan.has_bf16 = plan.has_bf16 || one.dtype == DType::bf16;
-    plan.has_f16 = plan.has_f16 || one.dtype == DType::f16;
-    plan.rounds_x = floats == DType::f16;
+    plan.rounds_x = plan.rounds_x || (one.dtype == DType::f16 && floats == DType::f16);
     plan.in_features = stored.in_features();
     planned.push_back(one);
   }

@@ -46,13 +46,12 @@ struct LinearPlan {
   Footprint memory{};
   RowFormat input{};      // what its forward wants to read
   bool has_int8 = false;  // in at least one part: floats are then quantised in scratch
-  bool has_bf16 = false;  // a GPU splits float32 rows for it into three bf16 parts in scratch
-  bool has_f16 = false;   // a GPU splits wider rows for it into f16 parts with a scale a row: float32 into two, or one if rounds_x; bf16 into one
-  bool rounds_x = false;
+  bool rounds_x = false;  // a GPU rounds wider rows to f16 in scratch, with a scale a row (LinearWeights::rounds_x)
   std::int64_t in_features = 0;
 
-  // Takes what forward() holds for `rows` rows of floats; for codes there is nothing to hold. Without the workspaces of the ops.
-  void take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType floats) const;
+  // Takes what forward() holds for `rows` rows of floats; for codes there is nothing to hold. Without the workspaces of the ops. is_wide: the rows are on a GPU
+  // and of a wider type than the recipe's `rows`.
+  void take_scratch(ScratchCount& scratch, std::int64_t rows, bool is_wide = false) const;
 };
 // As Linear(ctx, store, parts, has_bias, use) on a GPU. Throws as the store does.
 LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
@@ -72,7 +71,8 @@ class Linear {
   // A fused checkpoint gives the same bits as a split one if the caller names the same part sizes: each part is one product.
   // On a GPU everything is copied there: parts of one kind become one matrix, floats are rounded to bf16 or f16 if the format is that, formats that the
   // CPU decodes in every forward are decoded once (to bf16 or f16 if the format asks for such floats, to use.decoded if it is a quantised one, else to f32).
-  // A store of random weights (WeightStore::is_random) gives random ones on a GPU, drawn there: of spread 1 / sqrt(K), one matrix of all parts.
+  // A store of random weights (WeightStore::is_random) gives random ones, drawn where they are used: of spread 1 / sqrt(K), one matrix of all parts. Only if
+  // ctx.draws_weights; else DataError.
   // The store must have been checked and must outlive this. Throws Unsupported for other formats, and on a GPU for smoothed int8 and for w8a8-dequant.
   Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
 
@@ -115,7 +115,7 @@ class Linear {
   void forward_dequantized(ExecContext& ctx, const QuantizedView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const;
   const StoredLinear& encoded(ExecContext& ctx, const StoredLinear& stored, std::int64_t first_row, std::int64_t rows, const NumberFormat& format);
   void move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_rows);
-  void draw_on_gpu(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
+  void draw(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
   void pair_rows(ExecContext& ctx);
   QuantizedView quantized_rows(ExecContext& ctx, const TensorView& x, std::size_t part) const;
 

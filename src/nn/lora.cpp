@@ -7,6 +7,7 @@
 
 #include "octavo/error.h"
 #include "ops/gated_act/gated_act.h"
+#include "ops/rope/rope.h"
 
 namespace octavo::nn {
 
@@ -64,6 +65,16 @@ void add_lora(ExecContext& ctx, const TensorView& x, std::span<const LoraTerm> t
     linear(ctx, inner.column_range(first, term.down.rows()), {.name = term.module, .weight = term.up}, {.residual = columns}, columns);
     first += term.down.rows();
   }
+}
+
+void LoraLinear::forward_heads(ExecContext& ctx, const RowOutput& x, const HeadNormRope& heads, const TensorView& y) const {
+  const auto* codes = std::get_if<QuantizedView>(&x);
+  if (terms_.empty() && codes != nullptr && base_.parts().size() == 1 && linear_head_norm_rope(ctx, *codes, base_.parts()[0], heads, y)) return;
+  forward(ctx, x, {}, y);
+  const std::int64_t columns = y.columns() / 3;
+  const int count = int(columns / heads.norm_q.shape.elements());
+  head_norm_rope(ctx, y.column_range(0, columns), count, heads.norm_q, heads.eps, heads.cos, heads.sin);
+  head_norm_rope(ctx, y.column_range(columns, columns), count, heads.norm_k, heads.eps, heads.cos, heads.sin);
 }
 
 void LoraLinear::forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilogue, const TensorView& y) const {

@@ -25,6 +25,8 @@ class LoraLinear {
   // y = act( x Wᵀ + bias + terms ). Without terms it is base.forward. With terms x must be floats, and the epilogue may hold an activation alone, then
   // with y f32; that is the op silu instead of the epilogue, so a few last bits differ from the base's.
   void forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilogue, const TensorView& y) const;
+  // y [M, 3 · heads · D]: the projection, then head_norm_rope (ops/rope/rope.h) of its first two thirds, q and k; in one kernel where there is one.
+  void forward_heads(ExecContext& ctx, const RowOutput& x, const HeadNormRope& heads, const TensorView& y) const;
   // What forward wants to read: with terms floats, of which the base makes the same codes that a producer would have written.
   RowFormat input() const { return terms_.empty() ? base_.input() : RowFormat{}; }
 

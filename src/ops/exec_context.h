@@ -26,6 +26,7 @@ struct ExecContext {
   bool reference = false;          // run the plain CPU bodies: the definition, slow
   OpTimer* timer = nullptr;        // of every op, for a bench; ops/op_timer.h
   AttentionKind attention = AttentionKind::automatic;
+  bool draws_weights = false;  // whether a checkpoint of holes may be loaded, whose matrices are drawn: a bench's (WeightStore::is_random)
 };
 
 }  // namespace octavo

@@ -16,18 +16,17 @@ inline double bytes_of_rows(const RowOutput& out) {
 
 // y [M, N] = x [M, K] wᵀ, w [N, K]: M N K multiply-adds. y may be narrower than N (silu_mul).
 // float32 rows and bf16 weights: three times as many in bf16, since every float32 is the sum of three of them, which is how the tensor cores can take it.
-// float16 weights: two parts of float32 rows (one if they may be rounded), one of bf16 rows.
+// float16 weights beside wider rows that may be rounded: one product in float16.
 inline OpWork product_work(std::string_view name, const TensorView& x, const TensorView& w, const TensorView& y, bool rounds_x = false) {
-  const bool in_parts = (x.dtype == DType::f32 && w.dtype == DType::bf16) || (is_float(x.dtype) && w.dtype == DType::f16);
-  const double parts = x.dtype != DType::f32 ? 1 : w.dtype == DType::bf16 ? 3 : w.dtype == DType::f16 && !rounds_x ? 2 : 1;
+  const bool in_parts = x.dtype == DType::f32 && w.dtype == DType::bf16;
   return {.op = "linear",
           .name = std::string(name),
           .m = x.rows(),
           .n = w.rows(),
           .k = w.columns(),
-          .math = in_parts || x.dtype == w.dtype ? w.dtype : DType::f32,
+          .math = in_parts || rounds_x || x.dtype == w.dtype ? w.dtype : DType::f32,
           .out = y.dtype,
-          .macs = parts * double(x.rows()) * double(w.rows()) * double(w.columns()),
+          .macs = (in_parts ? 3.0 : 1.0) * double(x.rows()) * double(w.rows()) * double(w.columns()),
           .bytes = bytes_of_rows(x) + bytes_of_rows(w) + bytes_of_rows(y)};
 }
 

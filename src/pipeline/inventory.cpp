@@ -12,6 +12,7 @@
 #include "quant/formats/gguf_blocks.h"
 #include "weights/dialect.h"
 #include "weights/weight_file.h"
+#include "weights/weight_store.h"
 
 namespace octavo {
 namespace {
@@ -157,6 +158,8 @@ void add_file(InventoryComponent& component, const std::filesystem::path& path, 
   const std::string role = role_of(component.name, file.tensors());
   component.files.push_back(path.filename().string());
   component.remarks.insert(component.remarks.end(), projections.remarks.begin(), projections.remarks.end());
+  if (file.metadata().contains(kRandomWeightsKey))
+    component.remarks.emplace_back("matrices are holes that stand for random numbers: a model of 'octavo bench model', which draws nothing");
   const bool has_int8 =
       std::any_of(projections.linears.begin(), projections.linears.end(), [](const auto& linear) { return linear.second.format == LinearFormat::s8; });
   for (const StoredTensor& tensor : file.tensors()) {

@@ -3,13 +3,10 @@
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -76,41 +73,6 @@ class EventTimer final : public OpTimer {
   std::vector<TimedOp> ops_{};
 };
 
-// A folder that is gone when the bench is.
-class TemporaryModel {
- public:
-  explicit TemporaryModel(const std::string& model) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "octavo-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr)
-      throw InvalidArgument(
-          fmt::format("bench model: no folder can be made in '{}'; set TMPDIR to one that can be written", std::filesystem::temp_directory_path().string()));
-    path_ = pattern;
-    try {
-      models::write_random_model(path_, model);
-    } catch (...) {
-      remove();
-      throw;
-    }
-  }
-  ~TemporaryModel() { remove(); }
-  TemporaryModel(const TemporaryModel&) = delete;
-  TemporaryModel& operator=(const TemporaryModel&) = delete;
-  std::filesystem::path operator/(const char* part) const { return path_ / part; }
-
- private:
-  void remove() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::filesystem::path path_;
-};
-
-TimeSpread spread_of(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  const auto at = [&](double share) { return seconds[std::size_t(share * double(seconds.size() - 1) + 0.5)]; };
-  return {at(0.5), at(0.1), at(0.9)};
-}
-
 // The counters that a step must not move, as they stand.
 struct Counted {
   std::int64_t allocations = device_counters().allocations, waits = device_counters().waits, host_copies = device_counters().host_copies;
@@ -120,20 +82,23 @@ struct Counted {
 class Bench {
  public:
   explicit Bench(const ModelBenchQuestion& question)
-      : question_(question), caps_(caps_of(question.device)), scratch_(question.device), stream_(question.device), model_(question.model) {
-    ctx_ = {.device = question.device, .pool = &pool_, .scratch = &scratch_, .stream = &stream_, .observer = &quiet_};
+      : question_(question),
+        caps_(caps_of(question.device)),
+        scratch_(question.device),
+        stream_(question.device),
+        model_(question.model),
+        memory_(question.device) {
+    ctx_ = {.device = question.device, .pool = &pool_, .scratch = &scratch_, .stream = &stream_, .observer = &quiet_, .draws_weights = true};
     cuda_check(cudaSetDevice(question.device.index), "bench model: select device");
-    device_counters().watches_memory = true;
     common_.model = question.model;
     common_.precision = question.precision.name;
     common_.caps = caps_;
     common_.text = question.text;
     common_.steps = question.steps;
-    common_.used_before_bytes = memory().second - memory().first;
+    common_.used_before_bytes = memory_.now();
     common_.op_clock_seconds = measure_clock();
     if (question.gpu_state) common_.state_before = question.gpu_state();
   }
-  ~Bench() { device_counters().watches_memory = false; }
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
@@ -141,15 +106,15 @@ class Bench {
     const Precision precision = precision::on_gpu(question_.precision, caps_.sm), plain = precision::plain_on_gpu(question_.precision, caps_.sm);
     if (question_.text > 0) encode(plain);
 
-    forget_peak();
+    memory_.forget();
     const Stopwatch denoisers_clock;
-    const ideogram4::Dit conditional(ctx_, model_ / "transformer", "transformer", precision);
-    const ideogram4::Dit unconditional(ctx_, model_ / "unconditional_transformer", "unconditional_transformer", precision);
+    const ideogram4::Dit conditional(ctx_, model_.path() / "transformer", "transformer", precision);
+    const ideogram4::Dit unconditional(ctx_, model_.path() / "unconditional_transformer", "unconditional_transformer", precision);
     stream_.synchronize();
     common_.load_denoisers_seconds = denoisers_clock.seconds();
     say(fmt::format("{}: both denoisers loaded in {:.2f} s", precision.name, common_.load_denoisers_seconds));
     const Stopwatch vae_clock;
-    const flux2_vae::Vae vae(ctx_, model_ / "vae", plain);
+    const flux2_vae::Vae vae(ctx_, model_.path() / "vae", plain);
     stream_.synchronize();
     common_.load_vae_seconds = vae_clock.seconds();
 
@@ -159,7 +124,7 @@ class Bench {
       run.size = size;
       denoise(conditional, unconditional, vae.config().scale() * vae.config().patch, run);
       decode(vae, run);
-      run.peak_image_bytes = peak();
+      run.peak_image_bytes = memory_.look();
       if (question_.gpu_state) run.state_after = question_.gpu_state();
       say(fmt::format("{} {}x{}: forward {:.2f} / {:.2f} ms (text / none), step {:.2f} ms, image of {} steps {:.2f} s", precision.name, size, size,
                       run.conditional.median * 1e3, run.unconditional.median * 1e3, run.step.median * 1e3, run.steps, run.image_seconds()));
@@ -172,17 +137,6 @@ class Bench {
   int rounds(int full) const { return question_.quick ? std::max(2, full / 3) : full; }
   void say(const std::string& line) const {
     if (question_.progress) question_.progress(line);
-  }
-  // Free and all bytes of the GPU.
-  static std::pair<std::int64_t, std::int64_t> memory() {
-    std::size_t free_now = 0, total = 0;
-    cuda_check(cudaMemGetInfo(&free_now, &total), "bench model: memory");
-    return {std::int64_t(free_now), std::int64_t(total)};
-  }
-  void forget_peak() { device_counters().least_free_bytes = memory().first; }
-  std::int64_t peak() const {
-    const auto [free_now, total] = memory();
-    return total - std::min<std::int64_t>(free_now, device_counters().least_free_bytes);
   }
 
   TimeSpread measure(int count, const std::function<void()>& body) {
@@ -225,9 +179,9 @@ class Bench {
   }
 
   void encode(const Precision& precision) {
-    forget_peak();
+    memory_.forget();
     const Stopwatch load;
-    const qwen3_vl::TextEncoder encoder(ctx_, model_ / "text_encoder", models::random_model_taps(question_.model), precision);
+    const qwen3_vl::TextEncoder encoder(ctx_, model_.path() / "text_encoder", models::random_model_taps(question_.model), precision);
     stream_.synchronize();
     common_.load_text_seconds = load.seconds();
     std::vector<std::int32_t> ids(static_cast<std::size_t>(question_.text));
@@ -235,7 +189,7 @@ class Bench {
     features_ = encoder.encode(ctx_, ids);  // allocates and loads code
     common_.encode = measure(rounds(6), [&] { features_ = encoder.encode(ctx_, ids); });
     common_.rows = ops_of("text encoder", 1, [&] { features_ = encoder.encode(ctx_, ids); });
-    common_.peak_text_bytes = peak();
+    common_.peak_text_bytes = memory_.look();
     say(fmt::format("text encoder loaded in {:.2f} s, {} tokens in {:.1f} ms", common_.load_text_seconds, question_.text, common_.encode.median * 1e3));
   }
 
@@ -319,7 +273,8 @@ class Bench {
   ThreadPool pool_{};
   Arena scratch_;
   Stream stream_;
-  TemporaryModel model_;
+  models::TemporaryRandomModel model_;
+  MemoryWatch memory_;
   Observer quiet_{};  // random statistics of the autoencoder would be worth a warning
   ExecContext ctx_{};
   EventTimer timer_{};

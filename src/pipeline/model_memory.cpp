@@ -83,7 +83,7 @@ ResidencyRows ModelMemory::rows(const PictureMemory& picture) const {
   return {.text_scratch = m.text.scratch_bytes(m.device, picture.text_tokens),
           .text_tables = m.text.placed_tables(picture.text_tokens).allocated_bytes,
           .features = m.cond.placed_features(with_text).allocated_bytes,
-          .prepare_scratch = std::max(m.cond.prepare_scratch_bytes(m.device, with_text), m.uncond.prepare_scratch_bytes(m.device, without_text)),
+          .prepare_scratch = std::max(m.cond.prepare_scratch_bytes(with_text), m.uncond.prepare_scratch_bytes(without_text)),
           .denoise_scratch = std::max(m.cond.forward_scratch_bytes(m.device, with_text), m.uncond.forward_scratch_bytes(m.device, without_text)),
           .sessions = sessions.allocated_bytes,
           .latents = latents.allocated_bytes,

@@ -1,6 +1,14 @@
 #include "pipeline/model_run.h"
 
+#include <algorithm>
+
 namespace octavo {
+
+TimeSpread spread_of(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  const auto at = [&](double share) { return seconds[std::size_t(share * double(seconds.size() - 1) + 0.5)]; };
+  return {at(0.5), at(0.1), at(0.9)};
+}
 
 bool is_of_step(const OpRow& row) { return row.part == "conditional" || row.part == "unconditional" || row.part == "guidance"; }
 

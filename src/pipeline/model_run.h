@@ -27,6 +27,7 @@ struct OpRow {
 struct TimeSpread {
   double median = 0, p10 = 0, p90 = 0;
 };
+TimeSpread spread_of(std::vector<double> seconds);  // at least one
 
 struct ModelRun {
   std::string model{}, precision{};

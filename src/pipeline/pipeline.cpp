@@ -10,7 +10,7 @@
 #include "base/build.h"
 #include "base/files.h"
 #include "cpu/isa.h"
-#include "device/memory_count.h"
+#include "device/counters.h"
 #include "io/safetensors.h"
 #include "models/flux2_vae/vae.h"
 #include "models/ideogram4/dit.h"
@@ -138,7 +138,8 @@ struct Pipeline::Impl {
             .stream = is_cpu() ? nullptr : &stream,
             .observer = &observer,
             .reference = options.cpu_reference,
-            .attention = options.attention};
+            .attention = options.attention,
+            .draws_weights = options.draws_weights};
   }
   // What everything but the block linears computes in: w8a8 is a matter of the denoisers alone (numerics.md section 10).
   Precision plain_precision() const {

@@ -29,6 +29,7 @@ struct PipelineOptions {
   // What may be used of the device's memory. Without it a GPU gives what is free, and the CPU keeps everything in its mapped files; with it the CPU streams
   // as a GPU would, which is there for tests.
   std::optional<std::int64_t> vram_bytes{};
+  bool draws_weights = false;  // a model of random weights is let in: a bench's
 };
 
 // Observer is never null. One call at a time.

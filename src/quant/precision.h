@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "tensor/dtype.h"
@@ -50,13 +49,6 @@ inline constexpr Precision w8a8_dequant{"w8a8-dequant", {DType::s8, Granularity:
 inline constexpr Precision fp8{"fp8", {DType::f8_e4m3, Granularity::per_channel}, {DType::f32}, DType::f32, DType::f32, DType::f32};
 inline constexpr Precision nf4{"nf4", {DType::u8, Granularity::per_group, 64}, {DType::f32}, DType::f32, DType::f32, DType::f32};  // two codes to a byte
 inline constexpr std::array all{f32, bf16, fp16, w8a8, w8a8_dequant, fp8, nf4};
-
-// "f32, bf16, …", for messages.
-inline std::string names() {
-  std::string list;
-  for (const Precision& known : all) list.append(list.empty() ? "" : ", ").append(known.name);
-  return list;
-}
 
 inline const Precision* find(std::string_view name) {
   for (const Precision& candidate : all) {

@@ -282,6 +282,13 @@ bool WeightStore::is_random() const {
   return std::any_of(impl_->files.begin(), impl_->files.end(), [](const WeightFile& file) { return file.metadata().contains(kRandomWeightsKey); });
 }
 
+void refuse_random(const WeightStore& store) {
+  throw DataError(
+      fmt::format("{}: its matrices are holes that stand for random numbers ({} in the file's metadata): a model that 'octavo bench model' made for "
+                  "itself and that draws nothing; give a real model",
+                  store.component(), kRandomWeightsKey));
+}
+
 void WeightStore::release(std::string_view name) const {
   const auto give_up = [](const Impl::Place& place) { place.file->release(place.tensor->name); };
   const std::string_view module = name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) : std::string_view{};

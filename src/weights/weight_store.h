@@ -63,8 +63,8 @@ class WeightStore {
   std::string identity() const;
   // True if at least one layer is stored as int8: its plain layers were then left plain on purpose.
   bool has_int8() const;
-  // True if the file's matrices are holes that stand for random numbers (its metadata has kRandomWeightsKey): a bench's model. On a GPU nn::Linear draws
-  // them where they are used; on the CPU they read as zeros.
+  // True if the file's matrices are holes that stand for random numbers (its metadata has kRandomWeightsKey): a bench's model. They read as zeros; nn::Linear
+  // draws them where they are used.
   bool is_random() const;
   // Pages of this tensor, or with "<module>.weight" of all tensors of that module but the bias, may leave memory (converted, not read again).
   void release(std::string_view name) const;
@@ -80,5 +80,8 @@ class WeightStore {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// For whoever needs the numbers. Throws DataError.
+[[noreturn]] void refuse_random(const WeightStore& store);
 
 }  // namespace octavo

@@ -27,13 +27,21 @@ class BenchModel(ProgramTest):
         self.bad("--device", "cpu", contains=["--device cpu", "cuda"])
         self.bad("--colour", contains=["--colour"])
 
+    def test_budgets(self):
+        self.bad("--vram", "12", contains=["bench model: --vram '12'", "has no unit"])
+        self.bad("--vram", "12GB,,8GB", contains=["bench model: --vram ''"])
+        self.bad("--vram", "12GB", "--text", "18", contains=["18 text tokens", "template alone has 19"])
+        self.bad("--vram", "12GB", "--steps", "1", contains=["--steps 1", "from 2 to"])
+        for option in (("--quick",), ("--profile", self.folder / "page.html")):
+            self.bad("--vram", "12GB", *option, contains=["--profile and --quick", "--vram"])
+
     def test_without_a_gpu(self):
-        for more in ((), ("--json",), ("--profile", self.folder / "page.html"), ("ideogram4-tiny", "--random-weights")):
+        for more in ((), ("--json",), ("--profile", self.folder / "page.html"), ("ideogram4-tiny", "--random-weights"), ("--vram", "12GB,8GB")):
             self.refuse(UNSUPPORTED, "bench", "model", *more, contains=["bench model", "no GPU can be used", "NVIDIA GPU"], env=NO_GPU)
 
     def test_help_has_examples(self):
         text = self.succeed("bench", "model", "--help").stdout.decode()
-        for part in ("octavo bench model --profile", "--size", "--text", "--steps", "--precision", "--random-weights", "--json"):
+        for part in ("octavo bench model --profile", "--size", "--text", "--steps", "--precision", "--random-weights", "--vram", "--json"):
             self.assertIn(part, text)
 
 

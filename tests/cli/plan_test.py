@@ -63,6 +63,15 @@ class Plan(ProgramTest):
         more_text = self.plan("--model", TINY, "--vram", "24GB", "--width", "256", "--height", "256", "--steps", "12", "--text-tokens", "2048")
         self.assertGreater(more_text["scratch_bytes"], base["scratch_bytes"])
 
+    def test_attention_in_int8_takes_other_scratch(self):
+        size = ["--model", DEMO, "--vram", "24GB", "--width", "1024", "--height", "1024"]
+        plans = {kind: self.plan(*size, "--attention", kind) for kind in ("auto", "bf16", "int8")}
+        self.assertEqual({kind: plan["attention"] for kind, plan in plans.items()}, {kind: kind for kind in plans})
+        self.assertEqual(plans["auto"]["scratch_bytes"], plans["bf16"]["scratch_bytes"])
+        self.assertGreater(plans["int8"]["scratch_bytes"], plans["bf16"]["scratch_bytes"])
+        for command, more in (("plan", []), ("generate", ["--prompt", "x"])):
+            self.refuse(INVALID, command, "--model", DEMO, *more, "--attention", "fp8", contains=(f"{command}: --attention 'fp8'", "auto, bf16, int8"))
+
     def test_the_published_model_on_known_cards_in_an_instant(self):
         """Issue 6: both denoisers of w8a8 resident at 1024 within 24 GB, 12 GB and 8 GB by streaming; 54 GB of files, of which only the headers are read."""
         model = self.folder / "full"

@@ -21,14 +21,33 @@ struct AttentionCase {
   std::int64_t queries = 0, keys = 0;
   int heads = 1, kv_heads = 1, head_dim = 64;
   bool causal = false;
-  enum class Body { chosen, mma, turing };  // the mma.sync kernel or Turing's, whatever this GPU would choose
-  Body body = Body::chosen;
+  bool mma_body = false;  // the mma.sync kernel, whatever this GPU would choose
+  bool turing_body = false;
 };
 
 class AttentionCuda : public GpuTest {
  protected:
+  // The mma.sync kernel, or Turing's, which a GPU with a newer one would not choose.
+  void run_mma_body(ExecContext& ctx, const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args, const TensorView& y,
+                    bool turing = false) {
+    const AttentionLaunch launch{.q = rows_in(q),
+                                 .k = rows_in(k),
+                                 .v = rows_in(v),
+                                 .y = rows_in(y),
+                                 .queries = q.rows(),
+                                 .keys = k.rows(),
+                                 .heads = args.heads,
+                                 .kv_heads = args.kv_heads,
+                                 .head_dim = int(q.columns() / args.heads),
+                                 .softmax_scale = args.softmax_scale,
+                                 .causal = args.causal};
+    ASSERT_TRUE(turing ? fits_attention_turing(launch, sm()) : fits_attention_mma(launch, sm()));
+    turing ? launch_attention_turing(launch, stream_of(ctx)) : launch_attention_mma(launch, stream_of(ctx));
+  }
+
   // q, k and v stand behind each other in one fused tensor, as a projection leaves them.
   void expect_attention(const AttentionCase& c) {
+    if (c.mma_body && sm() < 80) return;
     const std::string what = fmt::format("{} {} queries, {} keys, {} of {} heads, D {}{}", name_of(c.dtype), c.queries, c.keys, c.heads, c.kv_heads, c.head_dim,
                                          c.causal ? ", causal" : "");
     const std::int64_t q_columns = std::int64_t(c.heads) * c.head_dim, kv_columns = std::int64_t(c.kv_heads) * c.head_dim;
@@ -46,22 +65,8 @@ class AttentionCuda : public GpuTest {
     ExecContext ctx = gpu_context();
     const TensorView gpu_q = part(gpu_fused, 0, q_columns, c.queries), gpu_k = part(gpu_fused, q_columns, kv_columns, c.keys);
     const TensorView gpu_v = part(gpu_fused, q_columns + kv_columns, kv_columns, c.keys);
-    if (c.body != AttentionCase::Body::chosen) {
-      const AttentionLaunch launch{.q = rows_in(gpu_q),
-                                   .k = rows_in(gpu_k),
-                                   .v = rows_in(gpu_v),
-                                   .y = rows_in(y),
-                                   .queries = c.queries,
-                                   .keys = c.keys,
-                                   .heads = c.heads,
-                                   .kv_heads = c.kv_heads,
-                                   .head_dim = c.head_dim,
-                                   .softmax_scale = args.softmax_scale,
-                                   .causal = c.causal};
-      const bool is_mma = c.body == AttentionCase::Body::mma;
-      if (is_mma && sm() < 80) return;
-      ASSERT_TRUE(is_mma ? fits_attention_mma(launch, sm()) : fits_attention_turing(launch, sm())) << what;
-      is_mma ? launch_attention_mma(launch, stream_of(ctx)) : launch_attention_turing(launch, stream_of(ctx));
+    if (c.mma_body || c.turing_body) {
+      run_mma_body(ctx, gpu_q, gpu_k, gpu_v, args, y, c.turing_body);
     } else {
       attention(ctx, gpu_q, gpu_k, gpu_v, args, y.view());
     }
@@ -82,9 +87,9 @@ TEST_F(AttentionCuda, every_head_size_and_tail) {
     for (const std::int64_t rows : {1, 16, 63, 64, 65, 127, 200}) {
       expect_attention({.dtype = DType::bf16, .queries = rows, .keys = rows, .heads = 3, .kv_heads = 3, .head_dim = head_dim});
     }
-    for (const auto body : {AttentionCase::Body::chosen, AttentionCase::Body::mma}) {
-      expect_attention({.dtype = DType::f16, .queries = 130, .keys = 130, .heads = 2, .kv_heads = 2, .head_dim = head_dim, .body = body});
-      expect_attention({.dtype = DType::bf16, .queries = 129, .keys = 161, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .body = body});
+    for (const bool mma_body : {false, true}) {
+      expect_attention({.dtype = DType::f16, .queries = 130, .keys = 130, .heads = 2, .kv_heads = 2, .head_dim = head_dim, .mma_body = mma_body});
+      expect_attention({.dtype = DType::bf16, .queries = 129, .keys = 161, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .mma_body = mma_body});
     }
     expect_attention({.dtype = DType::bf16, .queries = 100, .keys = 333, .heads = 2, .kv_heads = 2, .head_dim = head_dim});  // the last layer: fewer queries
   }
@@ -108,22 +113,70 @@ TEST_F(AttentionCuda, sizes_without_tensor_cores) {
 
 // The sequence of the model at 1024x1024 with text, one head.
 TEST_F(AttentionCuda, a_long_sequence) {
-  for (const auto body : {AttentionCase::Body::chosen, AttentionCase::Body::mma})
-    expect_attention({.dtype = DType::bf16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .body = body});
+  for (const bool mma_body : {false, true})
+    expect_attention({.dtype = DType::bf16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .mma_body = mma_body});
 }
 
 TEST_F(AttentionCuda, turing_body_in_float16) {
-  if (sm() > 90) GTEST_SKIP() << "Turing's kernels are built up to sm_90, found sm_" << sm();
-  constexpr auto kTuring = AttentionCase::Body::turing;
+  if (sm() > 90) return;  // it is built up to there
   for (const int head_dim : {64, 128, 256, 512}) {
     for (const std::int64_t rows : {1, 15, 16, 31, 32, 33, 63, 64, 65, 127, 200}) {
-      expect_attention({.dtype = DType::f16, .queries = rows, .keys = rows, .heads = 3, .kv_heads = 3, .head_dim = head_dim, .body = kTuring});
-      expect_attention({.dtype = DType::f16, .queries = rows, .keys = rows, .heads = 8, .kv_heads = 2, .head_dim = head_dim, .causal = true, .body = kTuring});
+      expect_attention({.dtype = DType::f16, .queries = rows, .keys = rows, .heads = 3, .kv_heads = 3, .head_dim = head_dim, .turing_body = true});
+      expect_attention(
+          {.dtype = DType::f16, .queries = rows, .keys = rows, .heads = 8, .kv_heads = 2, .head_dim = head_dim, .causal = true, .turing_body = true});
     }
-    expect_attention({.dtype = DType::f16, .queries = 129, .keys = 161, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .body = kTuring});
-    expect_attention({.dtype = DType::f16, .queries = 100, .keys = 333, .heads = 2, .kv_heads = 2, .head_dim = head_dim, .body = kTuring});
+    expect_attention({.dtype = DType::f16, .queries = 129, .keys = 161, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .turing_body = true});
+    expect_attention({.dtype = DType::f16, .queries = 100, .keys = 333, .heads = 2, .kv_heads = 2, .head_dim = head_dim, .turing_body = true});
   }
-  expect_attention({.dtype = DType::f16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .body = kTuring});
+  expect_attention({.dtype = DType::f16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .turing_body = true});
+}
+
+// The kernel of head_dim 256: tails of a tile of 32 keys, of a warp's half of it, of 128 and 64 queries.
+TEST_F(AttentionCuda, pairs_tails) {
+  for (const std::int64_t keys : {1, 7, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100})
+    expect_attention({.dtype = DType::bf16, .queries = 33, .keys = keys, .heads = 2, .kv_heads = 2, .head_dim = 256, .mma_body = true});
+  for (const std::int64_t queries : {1, 15, 16, 17, 32, 63, 64, 65, 127, 128, 129, 191, 193, 257}) {
+    expect_attention({.dtype = DType::f16, .queries = queries, .keys = 77, .heads = 3, .kv_heads = 1, .head_dim = 256, .mma_body = true});
+    expect_attention({.dtype = DType::bf16, .queries = queries, .keys = queries, .heads = 2, .kv_heads = 1, .head_dim = 256, .causal = true, .mma_body = true});
+  }
+}
+
+// Scores that jump: the reference of a row has to follow, at other tiles than its neighbours', and a row has the same bits among other rows, in a tile of 128
+// queries and in a half.
+TEST_F(AttentionCuda, pairs_follow_each_row) {
+  if (sm() < 80) return;
+  constexpr std::int64_t kQueries = 300, kKeys = 260;
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const Tensor q = gaussian(random(), dtype, {kQueries, 256}), k = gaussian(random(), dtype, {kKeys, 256}), v = gaussian(random(), dtype, {kKeys, 256});
+    // Query m and keys from 40 · (m % 7) on: larger and larger together.
+    for (std::int64_t m = 0; m < kQueries; ++m) {
+      for (std::int64_t key = m % 7 * 40; key < kKeys; key += 97) {
+        for (int d = 0; d < 64; ++d) {
+          const float value = element(q, m * 256 + d) * float(1 + key / 97);
+          dtype == DType::bf16 ? void(k.as<bf16>()[key * 256 + d] = to_bf16(value)) : void(k.as<f16>()[key * 256 + d] = to_f16(value));
+        }
+      }
+    }
+    const AttentionArgs args{.heads = 1, .kv_heads = 1, .softmax_scale = 0.25f};
+    ExecContext ctx = gpu_context();
+    const Tensor gpu_q = to_gpu(q), gpu_k = to_gpu(k), gpu_v = to_gpu(v);
+    const Tensor all(dtype, {kQueries, 256}, gpu().device);
+    run_mma_body(ctx, gpu_q, gpu_k, gpu_v, args, all);
+    const Tensor got = to_cpu(all);
+    const Tensor want(DType::f32, {kQueries, 256}), weight(DType::f32, {kQueries, 256});
+    attention_cpu(q, k, v, args, want.view());
+    attention_cpu(q, k, magnitudes(v), args, weight.view());
+    // Scores reach 0.25 · 3 · |q|² = about 100: their rounding moves a weight by 2^-24 · 256 · 100.
+    const double bound = half_step(dtype) + 0x1p-24 * 256 * 200;
+    expect_within(got, want, [&](std::int64_t i) { return bound * double(weight.as<float>()[i]); }, std::string(name_of(dtype)));
+    for (const std::int64_t first : {0, 1, 31, 64, 130, 299}) {
+      const std::int64_t count = std::min<std::int64_t>(kQueries - first, 40);
+      const Tensor some(dtype, {count, 256}, gpu().device);
+      run_mma_body(ctx, gpu_q.view().row_range(first, count), gpu_k, gpu_v, args, some);
+      const Tensor part = to_cpu(some);
+      EXPECT_EQ(std::memcmp(got.view().row_bytes(first), part.view().data, part.bytes()), 0) << name_of(dtype) << " from " << first;
+    }
+  }
 }
 
 // A row depends on its own query alone: the same bits among other queries, and twice the same bits.
@@ -143,14 +196,16 @@ TEST_F(AttentionCuda, a_row_does_not_depend_on_its_neighbours) {
 }
 
 TEST_F(AttentionCuda, a_nan_stays_in_its_row) {
-  const Tensor q = gaussian(random(), DType::bf16, {70, 128}), k = gaussian(random(), DType::bf16, {90, 128});
-  q.as<bf16>()[5 * 128 + 3] = to_bf16(std::nanf(""));
-  const Tensor y(DType::bf16, {70, 128}, gpu().device);
-  ExecContext ctx = gpu_context();
-  const Tensor gpu_q = to_gpu(q), gpu_k = to_gpu(k);
-  attention(ctx, gpu_q, gpu_k, gpu_k, {.heads = 1, .kv_heads = 1, .softmax_scale = 0.1f}, y.view());
-  const Tensor got = to_cpu(y);
-  for (std::int64_t m = 0; m < 70; ++m) EXPECT_EQ(std::isnan(element(got, m * 128)), m == 5) << m;
+  for (const std::int64_t head_dim : {128, 256}) {
+    const Tensor q = gaussian(random(), DType::bf16, {70, head_dim}), k = gaussian(random(), DType::bf16, {90, head_dim});
+    q.as<bf16>()[5 * head_dim + 3] = to_bf16(std::nanf(""));
+    const Tensor y(DType::bf16, {70, head_dim}, gpu().device);
+    ExecContext ctx = gpu_context();
+    const Tensor gpu_q = to_gpu(q), gpu_k = to_gpu(k);
+    run_mma_body(ctx, gpu_q, gpu_k, gpu_k, {.heads = 1, .kv_heads = 1, .softmax_scale = 0.1f}, y);
+    const Tensor got = to_cpu(y);
+    for (std::int64_t m = 0; m < 70; ++m) EXPECT_EQ(std::isnan(element(got, m * head_dim)), m == 5) << head_dim << " " << m;
+  }
 }
 
 // Large scores: the running maximum must hold exp within range.
@@ -170,9 +225,9 @@ TEST_F(AttentionCuda, sanitize_every_kernel) {
     expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 70, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .causal = true});
     expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = head_dim});
   }
-  expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .body = AttentionCase::Body::mma});
-  if (sm() <= 90)
-    expect_attention({.dtype = DType::f16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .body = AttentionCase::Body::turing});
+  expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .mma_body = true});
+  expect_attention({.dtype = DType::bf16, .queries = 150, .keys = 150, .heads = 2, .kv_heads = 1, .head_dim = 256, .causal = true, .mma_body = true});
+  if (sm() <= 90) expect_attention({.dtype = DType::f16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .turing_body = true});
 }
 
 TEST_F(AttentionCuda, refuses_a_head_that_no_kernel_holds) {

@@ -9,14 +9,16 @@
 #include <set>
 
 #include "api/bench.h"
+#include "api/budget_report.h"
 #include "api/model_report.h"
-#include "device/counters.h"
 #include "golden/temporary_model.h"
 #include "gpu/gpu_test.h"
 #include "models/random_model.h"
 #include "nn/linear.h"
 #include "ops/random_fill/random_fill.h"
+#include "pipeline/budget_bench.h"
 #include "pipeline/model_bench.h"
+#include "pipeline/model_memory.h"
 
 namespace octavo {
 namespace {
@@ -124,6 +126,36 @@ TEST_F(BenchModelCuda, report_and_page) {
   EXPECT_GT(std::filesystem::file_size(page), 4000u);
 }
 
+// The pipeline's own run of that model: as everything resident and as everything streamed, within the budget each time, and the same picture.
+TEST_F(BenchModelCuda, whole_pictures_within_budgets) {
+  for (const Precision& precision : {precision::w8a8, precision::bf16}) {
+    constexpr int kText = 40, kSize = 512, kSteps = 4;
+    const models::TemporaryRandomModel model("ideogram4-tiny");
+    const ModelMemory memory(ModelIndex::read(model.path()), precision::on_gpu(precision), precision::bf16, gpu().device);
+    const ResidencyRows rows = memory.rows({.width = kSize, .height = kSize, .steps = kSteps, .text_tokens = kText});
+    const std::int64_t least = smallest_budget(memory.weights(), rows);
+    const std::int64_t most = evaluate_residency(memory.weights(), rows, {}, 1ll << 40).peak_bytes() + kMarginBytes;
+    const BudgetReport report = bench_budgets(BudgetQuestion{.model = "ideogram4-tiny",
+                                                             .budgets = {most, least + (most - least) / 2, least},
+                                                             .size = kSize,
+                                                             .text = kText,
+                                                             .steps = kSteps,
+                                                             .precision = precision,
+                                                             .device = gpu().device});
+    std::printf("%s\n", budget_text(report).c_str());
+    EXPECT_THAT(problems_of(report), ::testing::IsEmpty()) << "memory is that of the whole GPU: does another program use it?";
+    ASSERT_EQ(report.runs.size(), 4u);
+    EXPECT_FALSE(report.runs[0].plan->choice.streams());
+    EXPECT_TRUE(report.runs[3].plan->choice.streams());
+    EXPECT_GT(report.runs[3].copied_bytes_of_step, 0);
+    EXPECT_LE(report.runs[3].copied_bytes_of_step, report.runs[3].plan->streamed_bytes) << "of three streamed layers, the one alone in its place stays there";
+    for (const BudgetRun& run : report.runs) {
+      EXPECT_GT(run.colors, kSize) << "a picture of random weights is noise";
+      EXPECT_GT(run.peak_bytes(), report.used_before_bytes);
+    }
+  }
+}
+
 // Random weights of spread 1 / sqrt(K) keep the size of a row: y has spread 1, give or take the 2 % that 64 x 1 024 sums allow. int8 codes mean the same.
 TEST_F(BenchModelCuda, drawn_weights_have_the_right_spread) {
   const golden::TemporaryFolder temporary;
@@ -132,6 +164,7 @@ TEST_F(BenchModelCuda, drawn_weights_have_the_right_spread) {
   ThreadPool pool(1);
   for (const Precision& recipe : {precision::bf16, precision::fp16, precision::on_gpu(precision::w8a8)}) {
     ExecContext ctx = gpu_context();
+    ctx.draws_weights = true;
     ctx.pool = &pool;
     const nn::Linear linear(ctx, store, {{"layers.0.feed_forward.w1"}}, false, nn::LinearUse(recipe));
     ASSERT_EQ(linear.parts().size(), 1u);

@@ -1,8 +1,11 @@
 // The ops around the projections on the GPU, each against its plain CPU body: rope, float projections, convolution, group norm, embedding.
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 #include "gpu/bounds_test.h"
@@ -44,6 +47,52 @@ class ModelOpsCuda : public GpuTest {
     expect_within(got, want, [&](std::int64_t i) { return i / columns % 3 == 1 ? bound : 0.0; }, what);  // the neighbours are untouched
   }
 
+  // linear_head_norm_rope against linear and head_norm_rope: the same bits. The first row's codes are all zero, the second row's scale is NaN.
+  void expect_heads(std::int64_t m, int heads, std::int64_t k, DType norm_type) {
+    constexpr std::int64_t kHeadDim = 256;
+    const std::int64_t columns = heads * kHeadDim, n = 3 * columns;
+    const std::string what = fmt::format("M {}, 3 x {} heads, K {}, norms {}", m, heads, k, name_of(norm_type));
+    const auto codes = [&](std::int64_t rows) {
+      Tensor tensor(DType::s8, {rows, k});
+      for (std::int64_t i = 0; i < rows * k; ++i) tensor.as<std::int8_t>()[i] = std::int8_t(std::int64_t(random()() % 255) - 127);
+      return tensor;
+    };
+    const Tensor x = codes(m), w = codes(n);
+    if (m > 2) std::memset(x.as<std::int8_t>(), 0, std::size_t(k));
+    Tensor x_scale = gaussian(random(), DType::f32, {m}, 0.01f), w_scale = magnitudes(gaussian(random(), DType::f32, {n}, 0.01f));
+    if (m > 2) x_scale.as<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+    const Tensor norm_q = to_gpu(gaussian(random(), norm_type, {kHeadDim})), norm_k = to_gpu(gaussian(random(), norm_type, {kHeadDim}));
+    const Tensor cos = to_gpu(gaussian(random(), DType::f32, {m, kHeadDim / 2})), sin = to_gpu(gaussian(random(), DType::f32, {m, kHeadDim / 2}));
+    const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), gpu_x_scale = to_gpu(x_scale), gpu_w_scale = to_gpu(w_scale);
+    const Tensor before(DType::bf16, {m + 1, n});
+    std::memset(before.as<std::uint16_t>(), 0x5a, before.bytes());  // the row behind the last stays as it is
+    const Tensor one_pass = to_gpu(before), two_passes = to_gpu(before);
+    ExecContext ctx = gpu_context();
+    const QuantizedView rows{.q = gpu_x, .scale = gpu_x_scale};
+    const LinearWeights weights{.name = "test", .weight = gpu_w, .scale = gpu_w_scale};
+    const HeadNormRope args{.norm_q = norm_q, .norm_k = norm_k, .eps = 1e-5f, .cos = cos, .sin = sin};
+    const bool is_fused = linear_head_norm_rope(ctx, rows, weights, args, one_pass.view().row_range(0, m));
+    ASSERT_EQ(is_fused, gpu().caps.sm == 90) << what;
+    if (!is_fused) return;
+    const TensorView y = two_passes.view().row_range(0, m);
+    linear(ctx, rows, weights, {}, y);
+    head_norm_rope(ctx, y.column_range(0, columns), heads, norm_q, 1e-5f, cos, sin);
+    head_norm_rope(ctx, y.column_range(columns, columns), heads, norm_k, 1e-5f, cos, sin);
+    const Tensor got = to_cpu(one_pass), want = to_cpu(two_passes);
+    std::int64_t different = 0, first = -1;
+    for (std::int64_t i = 0; i < (m + 1) * n; ++i) {
+      const bool both_nan = std::isnan(element(got, i)) && std::isnan(element(want, i));
+      if (both_nan || got.as<std::uint16_t>()[i] == want.as<std::uint16_t>()[i]) continue;
+      if (++different == 1) first = i;
+    }
+    EXPECT_EQ(different, 0) << what << ": first at row " << first / n << ", column " << first % n << " ("
+                            << (first % n / columns == 0   ? "q"
+                                : first % n / columns == 1 ? "k"
+                                                           : "v")
+                            << ", column " << first % kHeadDim << " of its head): " << element(got, std::max<std::int64_t>(first, 0)) << " against "
+                            << element(want, std::max<std::int64_t>(first, 0));
+  }
+
   // turing: by Turing's kernel, whatever this GPU would choose.
   void expect_linear(DType x_type, DType w_type, DType y_type, std::int64_t m, std::int64_t n, std::int64_t k, bool has_tail, bool turing = false) {
     const std::string what =
@@ -83,10 +132,10 @@ class ModelOpsCuda : public GpuTest {
     linear_cpu(x, weights, epilogue, want.view());
     const Tensor abs_x = magnitudes(x), abs_w = magnitudes(w);
     LinearWeights plain{.name = "size", .weight = abs_w};
-    linear_cpu(abs_x, plain, {}, size.view());  // Σ |x| |w|
-    // bf16: three sums of K products, of which the CPU has one; f16: two, of 22 bits of x, or one of 11.
-    const double sums = x_type != DType::f32 ? 2 : w_type == DType::bf16 ? 4 : w_type == DType::f16 ? 3 : 2;
-    const double steps = 0x1p-24 * (sums * double(k) + 8) + (rounds_x_ && x_type == DType::f32 && w_type == DType::f16 ? half_step(DType::f16) : 0);
+    linear_cpu(abs_x, plain, {}, size.view());                            // Σ |x| |w|
+    const bool in_parts = x_type == DType::f32 && w_type == DType::bf16;  // three sums of K products, of which the CPU has one
+    const bool is_narrowed = rounds_x_ && x_type == DType::f32 && w_type == DType::f16;
+    const double steps = 0x1p-24 * ((in_parts ? 4.0 : 2.0) * double(k) + 8) + (is_narrowed ? half_step(DType::f16) : 0);
     expect_within(
         to_cpu(y), want,
         [&](std::int64_t i) {
@@ -156,6 +205,17 @@ TEST_F(ModelOpsCuda, head_norm_rope_of_every_head_size) {
   }
 }
 
+TEST_F(ModelOpsCuda, projected_heads_are_those_of_two_passes) {
+  for (const std::int64_t m : {1, 3, 63, 64, 65, 127, 128, 129, 200, 321}) {
+    for (const int heads : {1, 2, 5}) {
+      for (const std::int64_t k : {16, 128, 400}) expect_heads(m, heads, k, DType::bf16);
+    }
+  }
+  for (const DType norm_type : kFloats) expect_heads(140, 3, 1152, norm_type);
+  expect_heads(1024, 18, 4608, DType::bf16);  // more tiles than CTAs
+  expect_heads(4352, 18, 4608, DType::bf16);
+}
+
 TEST_F(ModelOpsCuda, float_projections_of_every_type_and_tail) {
   for (const DType x : kFloats) {
     for (const DType w : kFloats) {
@@ -169,7 +229,56 @@ TEST_F(ModelOpsCuda, float_projections_of_every_type_and_tail) {
   }
   expect_linear(DType::bf16, DType::bf16, DType::f32, 300, 520, 4608, true);
   expect_linear(DType::f32, DType::bf16, DType::f32, 48, 512, 2048, true);
-  for (const std::int64_t k : {8, 24, 128, 4608}) expect_linear(DType::f32, DType::bf16, DType::f32, 129, 130, k, false);
+  expect_linear(DType::bf16, DType::bf16, DType::bf16, 190, 264, 128, true);
+}
+
+// Float32 rows on bf16 weights: tiles cut in every direction, K that ends within a stage, a warp's share or before the ring of stages is full.
+TEST_F(ModelOpsCuda, float32_rows_in_three_parts) {
+  for (const std::int64_t m : {1, 31, 33, 129}) {
+    for (const std::int64_t n : {1, 6, 128, 131}) {
+      for (const std::int64_t k : {8, 24, 64, 72, 128, 264}) expect_linear(DType::f32, DType::bf16, DType::f32, m, n, k, n % 2 == 0);
+    }
+  }
+  for (const DType y : kFloats) expect_linear(DType::f32, DType::bf16, y, 70, 260, 4608, true);
+  expect_linear(DType::f32, DType::bf16, DType::f32, 300, 128, 4608, false);
+  expect_linear(DType::f32, DType::bf16, DType::bf16, 300, 520, 128, true);
+}
+
+// Whole numbers whose sums float32 holds come out exact: all 24 bits of x take part, and every product is summed once.
+TEST_F(ModelOpsCuda, float32_rows_keep_all_their_bits) {
+  constexpr std::int64_t kM = 65, kN = 136, kK = 200;
+  const Tensor x(DType::f32, {kM, kK}), w(DType::bf16, {kN, kK}), want(DType::f32, {kM, kN});
+  std::vector<float> row(kK);
+  for (std::int64_t m = 0; m < kM; ++m) {
+    for (std::int64_t k = 0; k < kK; ++k) x.view().row<float>(m)[k] = float(k % kM == m ? 16777213 - 2 * k : 0);  // at most four are not 0 ...
+  }
+  for (std::int64_t n = 0; n < kN; ++n) {
+    for (std::int64_t k = 0; k < kK; ++k) row[std::size_t(k)] = k / kM == n % 4 ? float(1 - 2 * (n % 2)) : 0.0f;  // ... of which w takes one
+    store_from_float(row.data(), kK, DType::bf16, w.view().row_bytes(n));
+  }
+  linear_cpu(x, {.name = "test", .weight = w}, {}, want.view());
+  const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), y(DType::f32, {kM, kN}, gpu().device);
+  ExecContext ctx = gpu_context();
+  linear(ctx, gpu_x, {.name = "test", .weight = gpu_w}, {}, y.view());
+  expect_within(to_cpu(y), want, [](std::int64_t) { return 0.0; }, "whole numbers");
+}
+
+// An infinity or a NaN shows in its row and in no other, also a NaN whose upper half looks like an infinity.
+TEST_F(ModelOpsCuda, float32_rows_that_are_not_finite) {
+  const Tensor x = gaussian(random(), DType::f32, {40, 96}), w = gaussian(random(), DType::bf16, {24, 96});
+  x.view().row<float>(3)[17] = std::numeric_limits<float>::infinity();
+  x.view().row<float>(20)[95] = std::bit_cast<float>(0x7f800001u);
+  const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), y(DType::f32, {40, 24}, gpu().device);
+  ExecContext ctx = gpu_context();
+  linear(ctx, gpu_x, {.name = "test", .weight = gpu_w}, {}, y.view());
+  const Tensor got = to_cpu(y);
+  for (std::int64_t m = 0; m < 40; ++m) {
+    for (std::int64_t n = 0; n < 24; ++n) {
+      const float v = got.view().row<float>(m)[n];
+      const bool is_as_it_should = m == 20 ? std::isnan(v) : m == 3 ? !std::isfinite(v) : std::isfinite(v);
+      EXPECT_TRUE(is_as_it_should) << "row " << m << ", output " << n << ": " << v;
+    }
+  }
 }
 
 // The precision fp16: rows of any size meet float16 weights.
@@ -208,7 +317,7 @@ TEST_F(ModelOpsCuda, float32_rows_of_any_size_meet_float16_weights) {
   }
   const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), y(DType::f32, {kRows, kColumns}, gpu().device);
   ExecContext ctx = gpu_context();
-  linear(ctx, gpu_x, {.name = "test", .weight = gpu_w}, {}, y.view());
+  linear(ctx, gpu_x, {.name = "test", .weight = gpu_w, .rounds_x = true}, {}, y.view());
   const Tensor got = to_cpu(y), want(DType::f32, {kRows, kColumns}), size(DType::f32, {kRows, kColumns});
   linear_cpu(x, {.name = "test", .weight = w}, {}, want.view());
   linear_cpu(magnitudes(x), {.name = "size", .weight = magnitudes(w)}, {}, size.view());
@@ -216,7 +325,8 @@ TEST_F(ModelOpsCuda, float32_rows_of_any_size_meet_float16_weights) {
     for (std::int64_t n = 0; n < kColumns; ++n) {
       const double a = got.as<float>()[m * kColumns + n], b = want.as<float>()[m * kColumns + n];
       if (std::isfinite(sizes[m])) {
-        EXPECT_LE(std::fabs(a - b), 0x1p-24 * (3.0 * kK + 8) * double(size.as<float>()[m * kColumns + n])) << "row of size " << sizes[m] << ", column " << n;
+        EXPECT_LE(std::fabs(a - b), (0x1p-24 * (2.0 * kK + 8) + half_step(DType::f16)) * double(size.as<float>()[m * kColumns + n]))
+            << "row of size " << sizes[m] << ", column " << n;
       } else {
         EXPECT_FALSE(std::isfinite(a)) << "row of size " << sizes[m] << ", column " << n;
       }
@@ -226,14 +336,16 @@ TEST_F(ModelOpsCuda, float32_rows_of_any_size_meet_float16_weights) {
 
 // A row's bits do not depend on how many rows there are.
 TEST_F(ModelOpsCuda, a_projected_row_does_not_depend_on_its_neighbours) {
-  const Tensor x = gaussian(random(), DType::bf16, {300, 512}), w = gaussian(random(), DType::bf16, {200, 512});
-  const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), all(DType::f32, {300, 200}, gpu().device), one(DType::f32, {1, 200}, gpu().device);
-  ExecContext ctx = gpu_context();
-  const LinearWeights weights{.name = "test", .weight = gpu_w};
-  linear(ctx, gpu_x, weights, {}, all.view());
-  linear(ctx, gpu_x.view().row_range(170, 1), weights, {}, one.view());
-  const Tensor a = to_cpu(all), b = to_cpu(one);
-  EXPECT_EQ(std::memcmp(a.view().row_bytes(170), b.view().data, b.bytes()), 0);
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const Tensor x = gaussian(random(), dtype, {300, 512}), w = gaussian(random(), DType::bf16, {200, 512});
+    const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), all(DType::f32, {300, 200}, gpu().device), one(DType::f32, {1, 200}, gpu().device);
+    ExecContext ctx = gpu_context();
+    const LinearWeights weights{.name = "test", .weight = gpu_w};
+    linear(ctx, gpu_x, weights, {}, all.view());
+    linear(ctx, gpu_x.view().row_range(170, 1), weights, {}, one.view());
+    const Tensor a = to_cpu(all), b = to_cpu(one);
+    EXPECT_EQ(std::memcmp(a.view().row_bytes(170), b.view().data, b.bytes()), 0) << name_of(dtype);
+  }
 }
 
 TEST_F(ModelOpsCuda, convolutions) {
@@ -290,9 +402,13 @@ TEST_F(ModelOpsCuda, embedded_rows_are_copies) {
 TEST_F(ModelOpsCuda, sanitize_every_kernel) {
   expect_rope(DType::bf16, 5, 2, 256);
   expect_rope(DType::bf16, 5, 2, 96);
+  expect_heads(130, 2, 272, DType::bf16);
   expect_linear(DType::bf16, DType::bf16, DType::bf16, 130, 130, 104, true);
   expect_linear(DType::f32, DType::bf16, DType::f32, 70, 70, 33, true);
+  expect_linear(DType::f32, DType::bf16, DType::f32, 70, 70, 328, true);
+  rounds_x_ = true;
   expect_linear(DType::f32, DType::f16, DType::f32, 70, 70, 40, true);
+  rounds_x_ = false;
   if (sm() <= 90) expect_linear(DType::f16, DType::f16, DType::f16, 130, 130, 104, true, true);
   constexpr ConvArgs same{.stride = 1, .pad_top = 1, .pad_left = 1, .pad_bottom = 1, .pad_right = 1};
   expect_conv(DType::bf16, DType::bf16, DType::bf16, {13, 11, 40}, 24, 3, same, true);

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "device/memory_count.h"
+#include "device/counters.h"
 #include "golden/golden.h"
 #include "gpu/gpu_test.h"
 #include "io/json.h"

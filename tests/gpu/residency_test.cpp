@@ -2,7 +2,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include "device/memory_count.h"
+#include "device/counters.h"
 #include "golden/golden.h"
 #include "gpu/gpu_test.h"
 #include "nn/block_stream.h"

@@ -162,6 +162,25 @@ TEST(LinearLaws, silu_mul_joins_neighbouring_rows) {
   }
 }
 
+// One pass for projection, head norm and RoPE is a GPU's; a CPU says no and touches nothing, but wrong sizes are refused everywhere.
+TEST(LinearLaws, a_cpu_leaves_head_norm_and_rope_to_their_op) {
+  Cpu cpu;
+  Random random(32);
+  const QuantizedLayer layer(random, {3, 24, 16}, DType::f32);
+  const Tensor norm = random.floats(DType::f32, {4}), cos = random.floats(DType::f32, {3, 2}), sin = random.floats(DType::f32, {3, 2});
+  const HeadNormRope heads{.norm_q = norm, .norm_k = norm, .eps = 1e-5f, .cos = cos, .sin = sin};
+  const Tensor y = random.floats(DType::f32, {3, 24}), before = to_float_tensor(y);
+  EXPECT_FALSE(linear_head_norm_rope(cpu, layer.x, layer.w, heads, y));
+  EXPECT_TRUE(same_bits(y, before));
+  const Tensor odd_norm = random.floats(DType::f32, {5}), short_sin = random.floats(DType::f32, {2, 2});
+  HeadNormRope wrong = heads;
+  wrong.norm_q = odd_norm;
+  EXPECT_THROW(linear_head_norm_rope(cpu, layer.x, layer.w, wrong, y), InvalidArgument);
+  wrong = heads;
+  wrong.sin = short_sin;
+  EXPECT_THROW(linear_head_norm_rope(cpu, layer.x, layer.w, wrong, y), InvalidArgument);
+}
+
 TEST(LinearLaws, nan_row_and_zero_row_stay_in_their_rows) {
   Cpu cpu;
   Random random(4);

@@ -19,7 +19,6 @@
 #include "ops/attention/attention_int8.h"
 #include "ops/gated_act/gated_act.h"
 #include "ops/norm_modulate/norm_modulate.h"
-#include "ops/rope/rope.h"
 
 namespace octavo::ideogram4 {
 namespace {
@@ -174,14 +173,11 @@ void Dit::Impl::attend(ExecContext& ctx, const DitBlock& block, const SessionSta
   const std::int64_t hidden = config.hidden();
   const std::int64_t rows = session.rows();
   const TensorView qkv = nn::scratch_tensor(ctx, precision.rows, {rows, 3 * hidden}, "attention projections");
-  qkv_of(session, block).forward(ctx, x, {}, qkv);
+  const HeadNormRope heads{.norm_q = block.norm_q, .norm_k = block.norm_k, .eps = kHeadNormEps, .cos = session.cos, .sin = session.sin};
+  qkv_of(session, block).forward_heads(ctx, x, heads, qkv);
   const TensorView q = qkv.row_range(first, rows - first).column_range(0, hidden);
   const TensorView k = qkv.column_range(hidden, hidden);
   const TensorView v = qkv.column_range(2 * hidden, hidden);
-  const TensorView cos = session.cos;
-  const TensorView sin = session.sin;
-  head_norm_rope(ctx, q, config.heads, block.norm_q, kHeadNormEps, cos.row_range(first, rows - first), sin.row_range(first, rows - first));
-  head_norm_rope(ctx, k, config.heads, block.norm_k, kHeadNormEps, cos, sin);
   const TensorView mixed = nn::scratch_tensor(ctx, precision.rows, {rows - first, hidden}, "attention output");
   const AttentionArgs args{.heads = config.heads, .kv_heads = config.heads, .softmax_scale = 1.0f / std::sqrt(float(config.head_dim))};
   ctx.attention == AttentionKind::int8 ? attention_int8(ctx, q, k, v, args, mixed) : attention(ctx, q, k, v, args, mixed);

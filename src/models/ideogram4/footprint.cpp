@@ -114,18 +114,18 @@ nn::Footprint DitFootprint::placed_features(const PictureSize& size) const {
   return sum;
 }
 
-std::int64_t DitFootprint::prepare_scratch_bytes(Device device, const PictureSize& size) const {
+std::int64_t DitFootprint::prepare_scratch_bytes(const PictureSize& size) const {
   nn::ScratchCount scratch;
   if (size.text_rows > 0) {
     const std::int64_t rows = std::min(kTextRowsPerPanel, size.text_rows);
     scratch.take(DType::f32, {rows, config_.llm_features});
-    text_.take_scratch(scratch, device, rows, DType::f32);
+    text_.take_scratch(scratch, rows);
     scratch.rewind(0);
   }
   scratch.take(DType::f32, {size.steps, config_.hidden()});
   scratch.take(DType::f32, {size.steps, config_.hidden()});
   scratch.take(DType::f32, {size.steps, config_.adaln});
-  for (const nn::LinearPlan* linear : {&time_in_, &time_out_, &adaln_, &final_modulation_}) linear->take_scratch(scratch, device, size.steps, DType::f32);
+  for (const nn::LinearPlan* linear : {&time_in_, &time_out_, &adaln_, &final_modulation_}) linear->take_scratch(scratch, size.steps);
   return scratch.most();
 }
 
@@ -133,23 +133,24 @@ std::int64_t DitFootprint::prepare_scratch_bytes(Device device, const PictureSiz
 void DitFootprint::take_layer(nn::ScratchCount& scratch, Device device, const Layer& layer, std::int64_t rows, std::int64_t live_rows,
                               AttentionKind attention) const {
   const std::int64_t mark = scratch.mark(), hidden = config_.hidden(), width = config_.intermediate;
+  const bool is_wide = !device.is_cpu() && residual_ != rows_;  // what w2 reads
   scratch.take(rows_, {rows, 3 * hidden});
-  if (!layer.qkv.input.is_quantized) layer.qkv.take_scratch(scratch, device, rows, rows_);
+  if (!layer.qkv.input.is_quantized) layer.qkv.take_scratch(scratch, rows);
   scratch.take(rows_, {live_rows, hidden});
   if (attention == AttentionKind::int8) take_attention_codes(scratch, device, config_, rows, live_rows);
-  layer.attention_output.take_scratch(scratch, device, live_rows, rows_);
+  layer.attention_output.take_scratch(scratch, live_rows);
   scratch.rewind(mark);
   if (!device.is_cpu() && layer.w13.input.is_quantized) {  // rows in pairs: the product alone is written, in floats
     scratch.take(residual_, {live_rows, width});
-    layer.w2.take_scratch(scratch, device, live_rows, residual_);
+    layer.w2.take_scratch(scratch, live_rows, is_wide);
     scratch.rewind(mark);
     return;
   }
   const std::int64_t panel = mlp_panel_rows(device, live_rows);
   scratch.take(rows_, {panel, 2 * width});
   take_rows(scratch, layer.w2.input.is_quantized, residual_, panel, width);
-  if (!layer.w13.input.is_quantized) layer.w13.take_scratch(scratch, device, panel, rows_);
-  if (!layer.w2.input.is_quantized) layer.w2.take_scratch(scratch, device, panel, residual_);
+  if (!layer.w13.input.is_quantized) layer.w13.take_scratch(scratch, panel);
+  if (!layer.w2.input.is_quantized) layer.w2.take_scratch(scratch, panel, is_wide);
   scratch.rewind(mark);
 }
 
@@ -164,11 +165,11 @@ std::int64_t DitFootprint::forward_scratch_bytes(Device device, const PictureSiz
     });
     if (is_read) take_rows(scratch, is_quantized, rows_, rows, hidden);
   }
-  input_.take_scratch(scratch, device, size.image_rows, DType::f32);
+  input_.take_scratch(scratch, size.image_rows);
   for (std::size_t l = 0; l < layers_.size(); ++l)
     take_layer(scratch, device, layers_[l], rows, l + 1 == layers_.size() ? size.image_rows : rows, size.attention);
   scratch.take(DType::f32, {size.image_rows, hidden});
-  output_.take_scratch(scratch, device, size.image_rows, DType::f32);
+  output_.take_scratch(scratch, size.image_rows);
   return scratch.most();
 }
 

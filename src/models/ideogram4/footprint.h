@@ -41,7 +41,7 @@ class DitFootprint {
   // workspaces of the ops.
   nn::Footprint session(Device device, const PictureSize& size) const;
   nn::Footprint placed_features(const PictureSize& size) const;
-  std::int64_t prepare_scratch_bytes(Device device, const PictureSize& size) const;
+  std::int64_t prepare_scratch_bytes(const PictureSize& size) const;
   std::int64_t forward_scratch_bytes(Device device, const PictureSize& size) const;
 
  private:

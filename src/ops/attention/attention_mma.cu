@@ -1,6 +1,7 @@
 #include "cuda/row/launch.h"
 #include "device/cuda_check.h"
 #include "ops/attention/device/attention_mma.cuh"
+#include "ops/attention/device/attention_pairs.cuh"
 
 namespace octavo {
 
@@ -30,11 +31,23 @@ void launch_tile(const AttentionLaunch& launch, void* stream) {
              "attention (mma)");
 }
 
+// head_dim 256
+template <cuda::RowType Type>
+void launch_pairs(const AttentionLaunch& launch, void* stream) {
+  using Tile = device::AttentionPairsTile;
+  int device_index = 0, sms = 0;
+  cuda_check(cudaGetDevice(&device_index), "attention: current device");
+  cuda_check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device_index), "attention: number of SMs");
+  const device::AttentionPairsLaunch p = device::pairs_launch(launch, sms);
+  auto* kernel = launch.causal ? &device::attention_pairs_kernel<Type, true> : &device::attention_pairs_kernel<Type, false>;
+  cuda_check(cuda::launch_overlapping(kernel, dim3(unsigned(p.ctas())), Tile::kThreads, Tile::kSharedBytes, stream, p), "attention (mma, pairs)");
+}
+
 template <cuda::RowType Type>
 void launch_type(const AttentionLaunch& launch, void* stream) {
   if (launch.head_dim == 64) return launch_tile<Type, 64>(launch, stream);
   if (launch.head_dim == 128) return launch_tile<Type, 128>(launch, stream);
-  if (launch.head_dim == 256) return launch_tile<Type, 256>(launch, stream);
+  if (launch.head_dim == 256) return launch_pairs<Type>(launch, stream);
   launch_tile<Type, 512>(launch, stream);
 }
 

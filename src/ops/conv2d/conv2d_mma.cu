@@ -66,12 +66,15 @@ __global__ void __launch_bounds__(cuda::FloatTile::kThreads) conv2d_mma_kernel(c
     const int first_channel = int(tile.n) * Tile::kN;
     const PixelRows a(launch, first_pixel, columns);
     const FilterRows b(launch, first_channel, columns);
-    cuda::float_product<Type, Body>(shared, a, b, columns, [&](int row, int column, float c0, float c1) {
+    cuda::float_product<Type, Body>(shared, a, b, columns, [&](int row, int column, const float4& sum) {
       const std::int64_t pixel = first_pixel + row;
       const int channel = first_channel + column;
       if (pixel >= pixels) return;
-      if (channel < launch.out_channels) device::finish_conv2d(launch, pixel, channel, c0);
-      if (channel + 1 < launch.out_channels) device::finish_conv2d(launch, pixel, channel + 1, c1);
+      const float c[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (channel + i < launch.out_channels) device::finish_conv2d(launch, pixel, channel + i, c[i]);
+      }
     });
   }
 }

@@ -131,13 +131,14 @@ Group make_group(const GemmProblem& problem, const GemmOperands& o, const Option
 }
 
 template <class S>
-void launch(const GemmProblem& problem, int raster_group, const Options& options, cudaStream_t stream) {
+void launch(const GemmProblem& problem, int raster_group, const Options& options, cudaStream_t stream, const HeadNormLaunch& heads = {}) {
   Params p{};
   p.n = static_cast<int>(problem.n);
   p.k_blocks = static_cast<int>((problem.k + kTileK - 1) / kTileK);
   p.out = gemm::out_of(problem.out);
   p.finish = gemm::finish_of(problem.epilogue);
   p.keep_x = options.keep_x;
+  p.heads = heads;
 
   p.direct = is_direct(problem);
   p.may_repeat_rows = problem.epilogue != GemmEpilogue::gated_residual;
@@ -163,7 +164,7 @@ void launch(const GemmProblem& problem, int raster_group, const Options& options
 
   const int n_tiles = (p.n + S::kTileN * S::kClusterN - 1) / (S::kTileN * S::kClusterN);
   const int clusters_on_gpu = max_clusters<S>();
-  p.order = make_tile_order(m_tiles[0], m_tiles[1], n_tiles, raster_group / S::kClusterM, clusters_on_gpu, options.halve_last_wave);
+  p.order = make_tile_order(m_tiles[0], m_tiles[1], n_tiles, raster_group / S::kClusterM, clusters_on_gpu, options.halve_last_wave && S::kHalves);
   const int clusters = p.order.items < clusters_on_gpu ? p.order.items : clusters_on_gpu;
 
   cudaLaunchAttribute attributes[2] = {};

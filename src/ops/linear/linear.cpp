@@ -65,6 +65,20 @@ void check_linear(const QuantizedView& x, const LinearWeights& w, const Epilogue
   check_exact(op, x.q.columns());
 }
 
+void check_heads(const TensorView& x, const LinearWeights& w, const HeadNormRope& heads) {
+  const std::string op = who(w);
+  const std::int64_t head_dim = heads.norm_q.shape.elements();
+  if (head_dim < 2 || head_dim % 2 != 0 || w.out_features() % (3 * head_dim) != 0) {
+    throw InvalidArgument(
+        fmt::format("{}: {} outputs are not queries, keys and values of heads of {} features (as many as the norm's weight has; an even number)", op,
+                    w.out_features(), head_dim));
+  }
+  check_float_vector(op, "norm_q", heads.norm_q, head_dim, x.device);
+  check_float_vector(op, "norm_k", heads.norm_k, head_dim, x.device);
+  check_matrix(op, "cos", heads.cos, DType::f32, x.rows(), head_dim / 2, x.device);
+  check_matrix(op, "sin", heads.sin, DType::f32, x.rows(), head_dim / 2, x.device);
+}
+
 }  // namespace
 
 void linear(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y) {
@@ -82,6 +96,18 @@ void linear(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, co
   if (y.device.is_cpu()) return ctx.reference ? linear_cpu(x, w, epilogue, y) : linear_cpu_fast(ctx, x, w, epilogue, y);
   if constexpr (build::has_cuda && kLinearHasCuda) return linear_cuda(ctx, x, w, epilogue, y);
   no_gpu_body("linear");
+}
+
+bool linear_head_norm_rope(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const HeadNormRope& heads, const TensorView& y) {
+  check_linear(x, w, {}, y);
+  check_heads(x.q, w, heads);
+  if constexpr (build::has_cuda && kLinearHasCuda) {
+    if (y.device.is_cpu() || !fits_head_norm_rope_cuda(x, w, heads, y)) return false;
+    const OpSpan span(ctx, [&] { return product_work(w.name, x.q, w.weight, y); });
+    linear_head_norm_rope_cuda(ctx, x, w, heads, y);
+    return true;
+  }
+  return false;
 }
 
 void linear_accumulate(ExecContext& ctx, const TensorView& x, const TensorView& w, const TensorView& acc) {

@@ -19,7 +19,7 @@ struct LinearWeights {
   std::optional<TensorView> scale{};  // f32 [N], present exactly when weight is s8: real = scale * q
   std::optional<TensorView> bias{};   // f32, bf16 or f16 [N]
   int rotation_group = 0;             // ConvRot group that the s8 weight was rotated with; 0: none
-  bool rounds_x = false;              // beside a float16 weight a GPU may round wider rows to float16, each after a power of two; else they keep 22 bits
+  bool rounds_x = false;              // beside a float16 weight a GPU may round wider rows to float16, each after a power of two
 
   std::int64_t out_features() const { return weight.shape[0]; }
   std::int64_t in_features() const { return weight.shape[1]; }
@@ -37,6 +37,17 @@ void linear(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const
 // x.q s8 [M,K], x.scale f32 [M]; w s8 [N,K], w.scale f32 [N]; y f32/bf16/f16 [M,N], or [M,N/2] for silu_mul; rows may be strided. acc is int32, exact.
 // Throws InvalidArgument on shapes, on a rotation that differs between x and w, and on K > 133 144 (the sum could overflow).
 void linear(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
+
+// What head_norm_rope (ops/rope/rope.h) is told about a projection whose outputs are [q | k | v], a third each: heads of norm_q.elements() columns.
+struct HeadNormRope {
+  TensorView norm_q{}, norm_k{};  // f32, bf16 or f16 [D]
+  float eps = 0;
+  TensorView cos{}, sin{};  // f32 [M, D/2]
+};
+
+// linear(x, w, {}, y), then head_norm_rope of q and of k, in one pass over y and to the same bits. Says false, and does nothing, where no kernel does that:
+// a Hopper GPU does for bf16 y, D = 256, no bias, everything in 16-byte groups. Checks and throws as linear, whatever it says.
+bool linear_head_norm_rope(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const HeadNormRope& heads, const TensorView& y);
 
 // The int32 sums alone, for tests and tools:  acc[m,n] = Σ_k x[m,k] · w[n,k],  x s8 [M,K], w s8 [N,K], acc s32 [M,N].
 void linear_accumulate(ExecContext& ctx, const TensorView& x, const TensorView& w, const TensorView& acc);

@@ -23,6 +23,9 @@ void linear_accumulate_cpu_fast(ExecContext& ctx, const TensorView& x, const Ten
 
 void linear_cuda(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
 void linear_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
+// Whether linear_head_norm_rope_cuda can do it.
+bool fits_head_norm_rope_cuda(const QuantizedView& x, const LinearWeights& w, const HeadNormRope& heads, const TensorView& y);
+void linear_head_norm_rope_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const HeadNormRope& heads, const TensorView& y);
 void linear_accumulate_cuda(ExecContext& ctx, const TensorView& x, const TensorView& w, const TensorView& acc);
 
 }  // namespace octavo

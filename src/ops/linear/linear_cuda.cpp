@@ -3,10 +3,12 @@
 
 #include "base/log.h"
 #include "octavo/error.h"
+#include "ops/linear/heads_launch.h"
 #include "ops/linear/linear_backend.h"
 #include "ops/linear/tuned.h"
 #include "ops/linear/vector_cuda.h"
 #include "ops/op_timer.h"
+#include "ops/row_launch.h"
 
 namespace octavo {
 namespace {
@@ -46,6 +48,24 @@ GemmOperands operands_of(const TensorView& x, const TensorView& w, const TensorV
           .m = x.rows()};
 }
 
+GemmProblem plain_problem(const QuantizedView& x, const LinearWeights& w, const TensorView& y) {
+  GemmProblem problem{.n = w.out_features(), .k = w.in_features(), .out = y.dtype};
+  problem.group[0] = operands_of(x.q, w.weight, y);
+  problem.group[0].x_scale = x.scale.as<const float>();
+  problem.group[0].w_scale = w.scale->as<const float>();
+  return problem;
+}
+
+HeadNormLaunch launch_of(const HeadNormRope& heads, std::int64_t outputs) {
+  return {.weight = {heads.norm_q.data, heads.norm_k.data},
+          .weight_type = row_type(heads.norm_q.dtype),
+          .cos = heads.cos.as<const float>(),
+          .sin = heads.sin.as<const float>(),
+          .table_stride = heads.cos.row_stride,
+          .eps = heads.eps,
+          .columns = int(outputs / 3)};
+}
+
 }  // namespace
 
 void linear_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y) {
@@ -62,14 +82,12 @@ void linear_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& 
     throw Unsupported(fmt::format("{}: the residual is {} but y is {}; on a GPU both have one type", who, name_of(epilogue.residual->dtype), name_of(y.dtype)));
   }
   const ArenaScope scope(*ctx.scratch);
-  GemmProblem problem{.n = w.out_features(), .k = w.in_features(), .out = y.dtype};
+  GemmProblem problem = plain_problem(x, w, y);
   problem.epilogue = has_tail                                      ? GemmEpilogue::gated_residual
                      : epilogue.activation == Activation::silu     ? GemmEpilogue::silu
                      : epilogue.activation == Activation::silu_mul ? GemmEpilogue::silu_mul
                                                                    : GemmEpilogue::plain;
-  GemmOperands& operands = problem.group[0] = operands_of(x.q, w.weight, y);
-  operands.x_scale = x.scale.as<const float>();
-  operands.w_scale = w.scale->as<const float>();
+  GemmOperands& operands = problem.group[0];
   if (w.bias) operands.bias = as_f32_on_gpu(ctx, *w.bias);
   if (epilogue.mod_gate) operands.mod_gate = as_f32_on_gpu(ctx, *epilogue.mod_gate);
   if (epilogue.residual) {
@@ -77,6 +95,20 @@ void linear_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& 
     operands.residual_stride = epilogue.residual->row_stride;
   }
   run(ctx, who, problem, y.device);
+}
+
+bool fits_head_norm_rope_cuda(const QuantizedView& x, const LinearWeights& w, const HeadNormRope& heads, const TensorView& y) {
+  return !w.bias && heads.norm_q.shape.elements() == kFusedHeadDim && heads.norm_q.dtype == heads.norm_k.dtype &&
+         heads.cos.row_stride == heads.sin.row_stride && x.q.rows() > 0 &&
+         fits_heads_sm90(plain_problem(x, w, y), launch_of(heads, w.out_features()), caps_of(y.device).sm);
+}
+
+void linear_head_norm_rope_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const HeadNormRope& heads, const TensorView& y) {
+  constexpr std::string_view kKernel = "sm90_64x256x128_s5_pp, head norm and RoPE";
+  if (log::enabled(log::Level::debug, "dispatch"))
+    log::debug("dispatch", "linear '{}': M {}, N {}, K {}: {}", w.name, x.q.rows(), w.out_features(), w.in_features(), kKernel);
+  note_kernel(ctx, kKernel);
+  launch_heads_sm90(plain_problem(x, w, y), launch_of(heads, w.out_features()), ctx.stream->handle());
 }
 
 void linear_accumulate_cuda(ExecContext& ctx, const TensorView& x, const TensorView& w, const TensorView& acc) {

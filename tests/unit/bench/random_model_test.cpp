@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 
 #include <cmath>
+#include <cstring>
 
+#include "convert/quantize.h"
 #include "golden/golden.h"
 #include "golden/random_model.h"
 #include "golden/temporary_model.h"
@@ -14,8 +16,11 @@
 #include "models/flux2_vae/vae.h"
 #include "models/ideogram4/dit.h"
 #include "models/qwen3_vl/text_encoder.h"
+#include "nn/linear.h"
 #include "octavo/error.h"
 #include "ops/random_fill/random_fill.h"
+#include "pipeline/inventory.h"
+#include "pipeline/pipeline.h"
 #include "pipeline/pixels.h"
 #include "weights/weight_store.h"
 
@@ -60,6 +65,7 @@ TEST(RandomModel, the_networks_accept_the_small_one) {
   const golden::TemporaryFolder temporary;
   models::write_random_model(temporary.path(), "ideogram4-tiny");
   golden::CpuContext cpu;
+  cpu.ctx.draws_weights = true;
   const std::vector<int> taps = models::random_model_taps("ideogram4-tiny");
   const qwen3_vl::TextEncoder encoder(cpu, temporary.path() / "text_encoder", taps, precision::f32);
   const ideogram4::Dit dit(cpu, temporary.path() / "transformer", "transformer", precision::f32);
@@ -76,6 +82,55 @@ TEST(RandomModel, the_networks_accept_the_small_one) {
   const Tensor latents = golden::random_rows({4, 128}, 1), velocity(DType::f32, {4, 128});
   dit.forward(cpu, *session, 0, latents, velocity);
   EXPECT_TRUE(all_finite(velocity));
+}
+
+// A hole reads as zeros: a picture or an int8 file made of them would look like a broken model.
+TEST(RandomModel, only_a_bench_may_use_it) {
+  const models::TemporaryRandomModel model("ideogram4-tiny");
+  const auto expect_refused = [&](const std::string& who, const auto& body) {
+    try {
+      body();
+      ADD_FAILURE() << who;
+    } catch (const DataError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(who + ": its matrices are holes that stand for random numbers (octavo.random_weights in the file's metadata)"));
+      EXPECT_THAT(error.what(), HasSubstr("give a real model"));
+    }
+  };
+  Observer observer;
+  expect_refused("text_encoder", [&] {
+    Pipeline pipeline({.model = model.path(), .threads = 1});
+    (void)pipeline.run(pipeline.plan({.prompt = "a star", .width = 64, .height = 64, .steps = 1}), observer, {});
+  });
+  golden::CpuContext cpu;
+  expect_refused("transformer", [&] { const ideogram4::Dit dit(cpu, model.path() / "transformer", "transformer", precision::w8a8); });
+  ThreadPool pool(1);
+  const golden::TemporaryFolder out;
+  expect_refused("quantize", [&] { (void)quantize_checkpoint(model.path() / "transformer", out.path() / "out.safetensors", {}, pool, observer); });
+  EXPECT_FALSE(std::filesystem::exists(out.path() / "out.safetensors"));
+  EXPECT_THAT(list_component(model.path() / "transformer", "transformer", precision::f32).remarks, ::testing::Contains(HasSubstr("random numbers")));
+}
+
+// The numbers that a GPU draws: gpu.bench_model holds it to the same of random_fill.
+TEST(RandomModel, drawn_weights_have_the_right_spread_and_differ) {
+  const models::TemporaryRandomModel model("ideogram4-tiny");
+  const WeightStore store(model.path() / "transformer", "transformer");
+  golden::CpuContext cpu;
+  cpu.ctx.draws_weights = true;
+  for (const Precision& recipe : {precision::bf16, precision::w8a8}) {
+    const nn::Linear linear(cpu, store, {{"layers.0.feed_forward.w1"}}, false, nn::LinearUse(recipe));
+    const nn::Linear again(cpu, store, {{"layers.0.feed_forward.w1"}}, false, nn::LinearUse(recipe));
+    const nn::Linear other(cpu, store, {{"layers.1.feed_forward.w1"}}, false, nn::LinearUse(recipe));
+    const TensorView weight = linear.parts()[0].weight;
+    EXPECT_EQ(weight.dtype, recipe.weight.storage);
+    EXPECT_EQ(std::memcmp(weight.data, again.parts()[0].weight.data, weight.bytes()), 0);
+    EXPECT_NE(std::memcmp(weight.data, other.parts()[0].weight.data, weight.bytes()), 0);
+    const Tensor x = golden::random_rows({64, 512}, 5), y(DType::f32, {64, 1024});
+    linear.forward(cpu, x.view(), {}, y);
+    double squares = 0, x_squares = 0;
+    for (std::int64_t i = 0; i < y.shape().elements(); ++i) squares += double(y.as<float>()[i]) * double(y.as<float>()[i]);
+    for (std::int64_t i = 0; i < x.shape().elements(); ++i) x_squares += double(x.as<float>()[i]) * double(x.as<float>()[i]);
+    EXPECT_NEAR(std::sqrt(squares / double(y.shape().elements()) / (x_squares / double(x.shape().elements()))), 1, 0.03) << recipe.name;
+  }
 }
 
 TEST(RandomModel, another_name) {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "device/memory_count.h"
+#include "device/counters.h"
 #include "golden/golden.h"
 #include "models/ideogram4/dit.h"
 #include "octavo/error.h"

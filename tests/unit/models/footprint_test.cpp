@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "device/memory_count.h"
+#include "device/counters.h"
 #include "golden/golden.h"
 #include "models/flux2_vae/footprint.h"
 #include "models/ideogram4/footprint.h"
@@ -64,7 +64,7 @@ TEST(DenoiserFootprint, rows_are_what_the_arena_counts) {
         const std::int64_t before = memory_count(Device{}).now;
         const auto session = prepare(cpu);
         EXPECT_EQ(memory_count(Device{}).now - before - std::int64_t(cpu.scratch.peak_bytes()), footprint.session(Device{}, size).bytes) << which;
-        expect_scratch(footprint.prepare_scratch_bytes(Device{}, size), which + " prepare", [&](ExecContext& ctx) { (void)prepare(ctx); });
+        expect_scratch(footprint.prepare_scratch_bytes(size), which + " prepare", [&](ExecContext& ctx) { (void)prepare(ctx); });
 
         const Tensor latents = Tensor::zeros(DType::f32, {image, dit.config().in_channels}), velocity(DType::f32, latents.shape());
         expect_scratch(footprint.forward_scratch_bytes(Device{}, size), which + " forward",

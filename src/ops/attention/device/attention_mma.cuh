@@ -5,25 +5,23 @@
 
 #include <cstdint>
 
-#include "cuda/convert.cuh"
 #include "cuda/cp_async.cuh"
 #include "cuda/ldmatrix.cuh"
 #include "cuda/mma_float.cuh"
-#include "cuda/row/reduce.cuh"
 #include "cuda/shared.cuh"
 #include "cuda/swizzle.h"
 #include "ops/attention/attention_launch.h"
+#include "ops/attention/device/attention_tile.cuh"
 
 namespace octavo::device {
 
 template <int HeadDim>
-struct AttentionTile {
-  // 64 queries at head_dim 256: 32 KB each for Q, K and V, 96 KB of the 99 that sm_86, 89 and 120 have. Fewer columns leave room for 128 queries.
+struct AttentionTile {  // head_dim 256 has a kernel of its own: attention_pairs.cuh
   // At head_dim 512 (an autoencoder's one head) Q alone takes 64 KB, so tiles are 16 keys, and an output row is too long for one warp's registers:
   // two warps share 16 queries, both take all scores, each has half the columns.
   static constexpr int kKeys = HeadDim == 512 ? 16 : 64;
   static constexpr int kColumnWarps = HeadDim == 512 ? 2 : 1;
-  static constexpr int kWarps = HeadDim == 256 ? 4 : 8;
+  static constexpr int kWarps = 8;
   static constexpr int kQueries = kWarps / kColumnWarps * 16;
   static constexpr int kThreads = kWarps * 32;
   static constexpr int kRowBytes = HeadDim * 2;
@@ -33,39 +31,6 @@ struct AttentionTile {
   static constexpr int kSharedBytes = kQBytes + 2 * kTileBytes;
   static_assert(kSharedBytes <= 99 * 1024, "fits the smallest Ampere");
 };
-
-// Rows [first, first + kRows) of a head into swizzled shared memory; rows from `count` on become zero.
-template <int HeadDim, int kRows, int kThreads>
-__device__ __forceinline__ void load_head_rows(std::uint32_t to, const cuda::RowsIn& rows, std::int64_t first, std::int64_t count, int column) {
-  constexpr int kRowChunks = HeadDim * 2 / cuda::kChunkBytes;
-  static_assert(kRows * kRowChunks % kThreads == 0, "every thread copies the same number of chunks");
-  constexpr int kRowsAtOnce = kThreads / kRowChunks;  // a thread stays in its chunk column
-  static_assert(kThreads % kRowChunks == 0, "threads take whole rows");
-  const int first_row = int(cuda::recomputed(threadIdx.x)) / kRowChunks, chunk = int(threadIdx.x) % kRowChunks;
-  const char* from = static_cast<const char*>(rows.data) + ((first + first_row) * rows.stride + column) * 2 + chunk * cuda::kChunkBytes;
-  const int left = int(count - first < kRows ? count - first : kRows);  // rows that are there
-#pragma unroll
-  for (int row = first_row, i = 0; i < kRows / kRowsAtOnce; ++i, row += kRowsAtOnce, from += kRowsAtOnce * rows.stride * 2) {
-    const bool is_there = row < left;
-    cuda::cp_async_16b_or_zero(to + std::uint32_t(cuda::swizzled_offset<HeadDim * 2>(row, chunk)), is_there ? from : rows.data, is_there ? 1u : 0u);
-  }
-}
-
-template <cuda::RowType Type>
-__device__ __forceinline__ std::uint32_t pack_pair(float low, float high) {
-  if constexpr (Type == cuda::RowType::bf16) return cuda::pack_bf16x2(low, high);
-  return cuda::pack_f16x2(low, high);
-}
-
-// Largest and sum over the four lanes that share a row of accumulators.
-__device__ __forceinline__ float quad_max(float value) {
-  value = fmaxf(value, __shfl_xor_sync(cuda::kAllLanes, value, 1));
-  return fmaxf(value, __shfl_xor_sync(cuda::kAllLanes, value, 2));
-}
-__device__ __forceinline__ float quad_sum(float value) {
-  value += __shfl_xor_sync(cuda::kAllLanes, value, 1);
-  return value + __shfl_xor_sync(cuda::kAllLanes, value, 2);
-}
 
 template <cuda::RowType Type, int HeadDim, bool Causal>
 __global__ void __launch_bounds__(AttentionTile<HeadDim>::kThreads) attention_mma_kernel(const AttentionLaunch launch) {

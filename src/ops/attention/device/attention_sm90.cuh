@@ -9,6 +9,7 @@
 
 #include "cuda/cluster_sm90.cuh"
 #include "cuda/convert.cuh"
+#include "cuda/exp2.cuh"
 #include "cuda/mbarrier_sm90.cuh"
 #include "cuda/overlap.cuh"
 #include "cuda/row/reduce.cuh"
@@ -65,13 +66,6 @@ struct Work {
   }
 };
 
-// 2^x for x <= 0, flushed to zero below 2^-126. PTX ISA 9.7.3.21 (ex2), within 2 ulp.
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 __device__ __forceinline__ void produce(const Params& p, std::uint32_t smem, const Work& work) {
   cuda::mbarrier_arrive_expect_tx(smem + kFullQ, std::uint32_t(work.consumers * kPanels * kQPanelBytes));
   for (int consumer = 0; consumer < work.consumers; ++consumer) {
@@ -116,7 +110,7 @@ __device__ __forceinline__ void softmax(float* score, Rows& rows, float* shrink,
     for (int n = 0; n < kKeys / 8; ++n) largest = fmaxf(largest, fmaxf(score[4 * n + 2 * r], score[4 * n + 2 * r + 1]));
     largest = fmaxf(largest, __shfl_xor_sync(cuda::kAllLanes, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(cuda::kAllLanes, largest, 2));
-    shrink[r] = exp2_fast((rows.max[r] - largest) * to_log2);
+    shrink[r] = cuda::exp2_fast((rows.max[r] - largest) * to_log2);
     rows.max[r] = largest;
     const float shift = largest * to_log2;
     float sum = 0;
@@ -125,7 +119,7 @@ __device__ __forceinline__ void softmax(float* score, Rows& rows, float* shrink,
 #pragma unroll
       for (int b = 0; b < 2; ++b) {
         float& s = score[4 * n + 2 * r + b];
-        s = exp2_fast(__fmaf_rn(s, to_log2, -shift));
+        s = cuda::exp2_fast(__fmaf_rn(s, to_log2, -shift));
         sum += s;
       }
     }

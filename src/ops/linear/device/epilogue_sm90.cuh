@@ -1,7 +1,7 @@
 // From int32 sums in wgmma fragments to outputs in memory:  v = ((float(acc) · x_scale[m]) · w_scale[n]) + bias[n]   numerics.md sections 4, 5
 //
 // Two ways, chosen once per launch:
-//   direct   plain or silu_mul, bf16 in whole 16-byte groups: scaled in registers, stmatrix into the warp's slab, 16 bytes per lane to memory.
+//   direct   plain, silu_mul or head_norm_rope, bf16 in whole 16-byte groups: scaled in registers, stmatrix into the warp's slab, 16 bytes per lane to memory.
 //            (A copy-engine store from the slab was tried: its reads hold the slab 500 clocks and more, and it writes a row's last 16 bytes whole,
 //            also past n.)
 //   general  everything else: int32 through the slab, so that a warp runs along rows; loads and stores predicated.
@@ -121,6 +121,126 @@ __device__ __forceinline__ void store_direct_pairs(const int* acc, const Params&
     const int row = row0 + lane / 2;
     const uint4 eight = cuda::load_shared_16b(slab + direct_slab_offset<16>(lane / 2, lane % 2));
     if (row < group.m && column < p.n / 2) cuda::store_global_16b(static_cast<std::uint16_t*>(group.y_data) + row * group.y_stride + column, eight);
+    __syncwarp();
+  }
+}
+
+__device__ __forceinline__ float2 load_two_in_order(const float* from) {
+  float2 value;
+  asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];" : "=f"(value.x), "=f"(value.y) : "l"(from));
+  return value;
+}
+
+// cos and sin of a lane's columns in two neighbouring blocks of 8, for its two rows: columns 2 (lane % 4) and the next, rows lane / 4 and 8 below.
+struct Angles {
+  float2 cos[2][2], sin[2][2];
+};
+__device__ __forceinline__ Angles load_angles(const HeadNormLaunch& heads, int row0, int last_row, int block) {
+  Angles angles;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const long long at = min(row0 + lane_in_order() / 4 + h * 8, last_row) * heads.table_stride + block * 8 + lane_in_order() % 4 * 2;
+#pragma unroll
+    for (int b = 0; b < 2; ++b) {
+      angles.cos[b][h] = load_two_in_order(heads.cos + at + b * 8);
+      angles.sin[b][h] = load_two_in_order(heads.sin + at + b * 8);
+    }
+  }
+  return angles;
+}
+
+// The same block for head_norm_rope (ops/rope/rope.h) in bf16: kN sums of a row are a head, of which a quad holds column c and its partner c + kN / 2 in the
+// same lane. Every step and the order of the sum of squares are those of head_norm_rope's kernel for this head size, so that the bits are, too: there lane l
+// adds the squares of columns 4 l … 4 l + 3 with their partners', and a butterfly adds the lanes, l ^ 16 first. Here columns 4 l and 4 l + 1 are with the
+// even neighbour of the lane that has the others; l / 2 is the block of 8 columns.
+template <int kN>
+__device__ __forceinline__ void store_direct_heads(int* acc, const Params& p, const Group& group, int row0, int col0, std::uint32_t w_scale, std::uint32_t norm,
+                                                   std::uint32_t slab) {
+  constexpr int kHalf = kN / 2, kBlocks = kHalf / 8;  // blocks of 8 columns in a half
+  static_assert(kBlocks == 16, "the order of the sum is that of 32 lanes with four columns each");
+  const auto value = [&](int block, int h, int b) -> float { return __int_as_float(acc[block * 4 + h * 2 + b]); };
+
+  float x_scale[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) x_scale[h] = load_in_order(group.x_scale + min(row0 + lane_in_order() / 4 + h * 8, group.m - 1));
+  Angles angles = load_angles(p.heads, row0, group.m - 1, 0);
+  // The projection's results, rounded as they would be stored, take the place of the sums.
+#pragma unroll
+  for (int block = 0; block < kN / 8; ++block) {
+    const float2 scale = cuda::load_shared_2f(w_scale + (block * 8 + lane_in_order() % 4 * 2) * 4);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      int* const two = acc + block * 4 + h * 2;
+      const std::uint32_t packed = cuda::pack_bf16x2(scaled(two[0], x_scale[h], scale.x), scaled(two[1], x_scale[h], scale.y));
+      two[0] = static_cast<int>(packed << 16);
+      two[1] = static_cast<int>(packed & 0xffff0000u);
+    }
+  }
+
+  float inverse[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float sum[kBlocks / 2];
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      const auto squares = [&](int b) {
+        const float low = value(block, h, b), high = value(block + kBlocks, h, b);
+        return low * low + high * high;
+      };
+      const float first = squares(0), second = squares(1);
+      const float before = __shfl_xor_sync(0xffffffffu, first + second, 1);
+      const float four = (before + first) + second;  // in odd lanes; even ones carry numbers that nobody reads
+      sum[block % (kBlocks / 2)] = block < kBlocks / 2 ? four : sum[block % (kBlocks / 2)] + four;
+    }
+#pragma unroll
+    for (int step = kBlocks / 4; step > 0; step /= 2) {
+#pragma unroll
+      for (int i = 0; i < step; ++i) sum[i] += sum[i + step];
+    }
+    const float both = sum[0] + __shfl_xor_sync(0xffffffffu, sum[0], 2);
+    const float all = __shfl_sync(0xffffffffu, both, lane_in_order() | 1);
+    inverse[h] = 1.0f / __fsqrt_rn(all / float(kN) + p.heads.eps);
+  }
+
+#pragma unroll
+  for (int round = 0; round < kBlocks / 4; ++round) {  // 32 columns of the lower half and their partners
+    const int lane = lane_in_order();
+    const int matrix = lane / 8, slab_row = (matrix % 2) * 8 + lane % 8;  // as in store_direct
+#pragma unroll
+    for (int pair = 0; pair < 2; ++pair) {
+      const int first_block = round * 4 + pair * 2;
+      Angles next;
+      if (first_block + 2 < kBlocks) next = load_angles(p.heads, row0, group.m - 1, first_block + 2);
+      std::uint32_t lows[4], highs[4];
+#pragma unroll
+      for (int b = 0; b < 2; ++b) {
+        const int block = first_block + b;
+        const std::uint32_t weight_at = norm + (block * 8 + lane % 4 * 2) * 4;
+        const float2 weight_low = cuda::load_shared_2f(weight_at), weight_high = cuda::load_shared_2f(weight_at + kHalf * 4);
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          const float2 c = angles.cos[b][h], s = angles.sin[b][h];
+          const float2 l = {(value(block, h, 0) * inverse[h]) * weight_low.x, (value(block, h, 1) * inverse[h]) * weight_low.y};
+          const float2 u = {(value(block + kBlocks, h, 0) * inverse[h]) * weight_high.x, (value(block + kBlocks, h, 1) * inverse[h]) * weight_high.y};
+          lows[b * 2 + h] = cuda::pack_bf16x2(l.x * c.x - u.x * s.x, l.y * c.y - u.y * s.y);
+          highs[b * 2 + h] = cuda::pack_bf16x2(u.x * c.x + l.x * s.x, u.y * c.y + l.y * s.y);
+        }
+      }
+      cuda::stmatrix_x4(slab + direct_slab_offset<64>(slab_row, pair * 2 + matrix / 2), lows[0], lows[1], lows[2], lows[3]);
+      cuda::stmatrix_x4(slab + direct_slab_offset<64>(slab_row, 4 + pair * 2 + matrix / 2), highs[0], highs[1], highs[2], highs[3]);
+      if (first_block + 2 < kBlocks) angles = next;
+    }
+    __syncwarp();
+    const int column = col0 + round * 32 + lane % 4 * 8 + lane % 8 / 4 * kHalf;
+    int row = row0 + lane / 8;
+    std::uint16_t* y = static_cast<std::uint16_t*>(group.y_data) + row * group.y_stride + column;
+#pragma unroll
+    for (int i = 0; i < kSlabRows / 4; ++i) {
+      const uint4 eight = cuda::load_shared_16b(slab + direct_slab_offset<64>(i * 4 + lane / 8, lane % 8));
+      if (row < group.m) cuda::store_global_16b(y, eight);
+      y += 4 * group.y_stride;
+      row += 4;
+    }
     __syncwarp();
   }
 }

@@ -15,4 +15,28 @@ __device__ __forceinline__ float finish_float(const FloatLinearLaunch& launch, s
   return v;
 }
 
+// Finishes and stores columns n to n + 3 of row m, as many of them as there are.
+__device__ __forceinline__ void finish_four(const FloatLinearLaunch& launch, std::int64_t m, std::int64_t n, const float4& sum) {
+  float v[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (n + i < launch.n) v[i] = finish_float(launch, m, n + i, v[i]);
+  }
+  void* const to = cuda::at(launch.y, m, n);
+  if (n + 3 < launch.n && reinterpret_cast<std::uintptr_t>(to) % std::uintptr_t(4 * cuda::bytes_of(launch.y.type)) == 0) {
+    if (launch.y.type == cuda::RowType::f32) {
+      *static_cast<float4*>(to) = make_float4(v[0], v[1], v[2], v[3]);
+    } else if (launch.y.type == cuda::RowType::bf16) {
+      *static_cast<uint2*>(to) = make_uint2(cuda::pack_bf16x2(v[0], v[1]), cuda::pack_bf16x2(v[2], v[3]));
+    } else {
+      *static_cast<uint2*>(to) = make_uint2(cuda::pack_f16x2(v[0], v[1]), cuda::pack_f16x2(v[2], v[3]));
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (n + i < launch.n) cuda::store_one(to, launch.y.type, i, v[i]);
+  }
+}
+
 }  // namespace octavo::device

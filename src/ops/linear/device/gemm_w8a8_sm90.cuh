@@ -18,13 +18,14 @@
 //        +----------------+      coincide and the tensor cores rest meanwhile. Starting consumer 1 two k blocks later changed nothing measurable.
 //
 // Shared memory: kStages × (x tile [kTileM][128 B], w tile [kTileN][128 B], both in the 128-byte swizzle) | 8 slabs |
-//                2 × kTileN w scales | full[kStages], empty[kStages].
+//                2 × kTileN w scales | Hot::heads: 2 × kTileN weights of the norm | full[kStages], empty[kStages].
 // full[s]: the loads of stage s have landed in this CTA. empty[s]: all consumers of the cluster are done with stage s, here and at the peer.
 #pragma once
 
 #include "cuda/cluster_sm90.cuh"
 #include "cuda/mbarrier_sm90.cuh"
 #include "cuda/overlap.cuh"
+#include "cuda/row/values.cuh"
 #include "cuda/shared.cuh"
 #include "cuda/tma_sm90.cuh"
 #include "cuda/wgmma_sm90.cuh"
@@ -43,7 +44,10 @@ inline constexpr int kBarrierTurn = 3;      // ping-pong: 3, 4: it is the turn o
 // 168 × 384 registers at launch = 40 × 128 + 232 × 256.
 inline constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;
 
-template <int kTileM_, int kTileN_, int kStages_, int kClusterM_, int kClusterN_, bool kPingPong_, bool kPairs_ = false>
+// The one epilogue of a shape that has no registers for all of them.
+enum class Hot { plain, pairs, heads };
+
+template <int kTileM_, int kTileN_, int kStages_, int kClusterM_, int kClusterN_, bool kPingPong_, Hot kHot_ = Hot::plain>
 struct Shape {
   static constexpr int kTileM = kTileM_, kTileN = kTileN_, kStages = kStages_, kClusterM = kClusterM_, kClusterN = kClusterN_;
   static constexpr bool kPingPong = kPingPong_;
@@ -53,17 +57,20 @@ struct Shape {
   static constexpr int kConsumerRows = kPingPong ? kTileM : kTileM / kConsumers;
   static constexpr int kBlocksM = kConsumerRows / 64;  // m64 blocks of one consumer
   // More accumulators than 128 per thread leave no registers for the other epilogues, nor for two: such a shape takes plain bf16 without bias alone,
-  // its twin with kPairs silu_mul alone.
-  static constexpr bool kHotOnly = kBlocksM * kTileN / 2 > 128;
-  static constexpr bool kPairs = kPairs_;
-  using Pairs = Shape<kTileM_, kTileN_, kStages_, kClusterM_, kClusterN_, kPingPong_, true>;
+  // its twin for pairs silu_mul alone. A tile of Hot::heads is one head of q or k, which goes through head_norm_rope, or of v.
+  static constexpr Hot kHot = kHot_;
+  static constexpr bool kHotOnly = kBlocksM * kTileN / 2 > 128 || kHot == Hot::heads;
+  using Pairs = Shape<kTileM_, kTileN_, kStages_, kClusterM_, kClusterN_, kPingPong_, Hot::pairs>;
+  static constexpr bool kHalves = kHot != Hot::heads;  // tiles may be halved along N
+  static_assert(kHot != Hot::heads || kTileN == kFusedHeadDim, "a tile is a head");
   static constexpr int kXBoxRows = kTileM / kClusterN;  // one load each
   static constexpr int kWBoxes = 2;                     // loads of w per CTA and k block; a half tile (along N) needs one
   static constexpr int kWBoxRows = kTileN / kWBoxes / kClusterM;
   static constexpr int kXBytes = kTileM * kTileK, kWBytes = kTileN * kTileK, kStageBytes = kXBytes + kWBytes;
   static constexpr int kSlabs = kStages * kStageBytes;
   static constexpr int kScales = kSlabs + kConsumers * 4 * kSlabBytes;
-  static constexpr int kFull = kScales + kConsumers * kTileN * 4;
+  static constexpr int kNorms = kScales + kConsumers * kTileN * 4;  // Hot::heads: weights of the norm
+  static constexpr int kFull = kNorms + (kHot == Hot::heads ? kConsumers * kTileN * 4 : 0);
   static constexpr int kEmpty = kFull + kStages * 8;
   static constexpr int kSharedBytes = kEmpty + kStages * 8;
   static_assert(kSharedBytes <= 232448, "227 KiB per CTA");
@@ -234,7 +241,7 @@ struct Consumer {
     return scales;
   }
   template <int kN>
-  __device__ __forceinline__ std::uint32_t share_scales(const WScales<kN>& scales) const {
+  __device__ __forceinline__ std::uint32_t share_scales(const WScales<kN>& scales, const Params& p, int col0) const {
     const std::uint32_t shared = smem + S::kScales + index() * S::kTileN * 4;
     cuda::named_barrier_sync(kBarrierConsumer + index(), kWarpgroup);  // all warps have read the previous tile's scales
 #pragma unroll
@@ -242,9 +249,19 @@ struct Consumer {
       if (kN % kWarpgroup == 0 || i * kWarpgroup + thread() < kN)
         cuda::store_shared_4b(shared + (i * kWarpgroup + thread()) * 4, __float_as_uint(scales.value[i]));
     }
+    if constexpr (S::kHot == Hot::heads) {
+      if (col0 < 2 * p.heads.columns) {
+        const void* weight = col0 < p.heads.columns ? p.heads.weight[0] : p.heads.weight[1];
+#pragma unroll
+        for (int column = thread(); column < kN; column += kWarpgroup)
+          cuda::store_shared_4b(norms() + column * 4, __float_as_uint(cuda::load_one(weight, p.heads.weight_type, column)));
+      }
+    }
     cuda::named_barrier_sync(kBarrierConsumer + index(), kWarpgroup);
     return shared;
   }
+
+  __device__ __forceinline__ std::uint32_t norms() const { return smem + S::kNorms + index() * S::kTileN * 4; }
 
   template <int kN>
   __device__ __forceinline__ void run_tile(Sums& acc, const Params& p, const Group& group, Ring<S::kStages> ring, int tile_row, int col0,
@@ -259,11 +276,17 @@ struct Consumer {
     }
     const WScales<kN> w_scales = fetch_scales<kN>(p, group, col0);
     accumulate<kN>(acc, ring, p.k_blocks, pass_turn);
-    const std::uint32_t w_scale = share_scales<kN>(w_scales);
+    const std::uint32_t w_scale = share_scales<kN>(w_scales, p, col0);
 #pragma unroll
     for (int i = 0; i < S::kBlocksM; ++i) {
       if (row0 + i * 64 >= group.m) continue;
-      if (S::kHotOnly ? S::kPairs : p.finish == Finish::silu_mul) {
+      if constexpr (S::kHot == Hot::heads) {
+        if (col0 < 2 * p.heads.columns) {
+          store_direct_heads<kN>(acc[i], p, group, row0 + i * 64, col0, w_scale, norms(), slab);
+        } else {
+          store_direct<kN, false>(acc[i], p, group, row0 + i * 64, col0, w_scale, slab);
+        }
+      } else if (S::kHotOnly ? S::kHot == Hot::pairs : p.finish == Finish::silu_mul) {
         store_direct_pairs<kN>(acc[i], p, group, row0 + i * 64, col0, w_scale, slab);
       } else if (!S::kHotOnly && group.bias != nullptr) {
         store_direct<kN, true>(acc[i], p, group, row0 + i * 64, col0, w_scale, slab);
@@ -289,11 +312,13 @@ struct Consumer {
       const int row = first_row<S>(p, group, tile.m_tile * S::kClusterM + rank_m);
       const int column = (tile.n_tile * S::kClusterN + rank_n) * S::kTileN;
       const bool pass_turn = item + clusters < p.order.items;
-      if (tile.half >= 0) {
-        run_tile<S::kTileN / 2>(acc, p, group, ring, row, column + tile.half * (S::kTileN / 2), pass_turn);
-      } else {
-        run_tile<S::kTileN>(acc, p, group, ring, row, column, pass_turn);
+      if constexpr (S::kHalves) {
+        if (tile.half >= 0) {
+          run_tile<S::kTileN / 2>(acc, p, group, ring, row, column + tile.half * (S::kTileN / 2), pass_turn);
+          continue;
+        }
       }
+      run_tile<S::kTileN>(acc, p, group, ring, row, column, pass_turn);
     }
   }
 };

@@ -7,6 +7,7 @@
 
 #include "ops/linear/device/gemm_args.h"
 #include "ops/linear/device/tile_order_sm90.h"
+#include "ops/linear/heads_launch.h"
 
 namespace octavo::sm90 {
 
@@ -38,6 +39,7 @@ struct Params {
   bool vector_residual;  // two neighbouring residuals can be loaded at once
   bool may_repeat_rows;  // a row computed and stored twice is the same row: y is not read
   bool keep_x;           // ask the L2 to keep x longest
+  HeadNormLaunch heads;  // Hot::heads only
 };
 
 }  // namespace octavo::sm90
