@@ -2,7 +2,7 @@
 # Builds, tests, sanitises and measures on a GPU machine that may be bare: no network, no Debian packages.
 #   scripts/pack_device_deps.sh                         once, where the packages are; makes .device/deps.tar.xz
 #   OUT=results scripts/device_run.sh [part …]          on the GPU machine, from the root of the tree
-# Parts, in this order when none is named:  env build tests sanitize producers tune bench probe attention forward
+# Parts, in this order when none is named:  env build tests sanitize producers tune bench probe attention model forward
 # Environment: OUT (records, default ./device-out), ARCHS (default 90a-real), JOBS, TESTS (name pattern of GPU tests, default all),
 #   TARGETS (more build targets), BENCH_ARGS, LIMIT (seconds for one part, default 400).
 # A part that fails is reported and the rest still run; the exit status is the number of failed parts.
@@ -16,7 +16,7 @@ archs=${ARCHS:-90a-real}
 limit=${LIMIT:-400}
 mkdir -p "$out"
 parts=("$@")
-[ ${#parts[@]} -eq 0 ] && parts=(env build tests sanitize producers tune bench probe attention forward)
+[ ${#parts[@]} -eq 0 ] && parts=(env build tests sanitize producers tune bench probe attention model forward)
 
 deps=$build-deps
 if [ -f .device/deps.tar.xz ] && [ ! -d "$deps/usr" ]; then
@@ -68,12 +68,15 @@ part_build() {
 gpu_tests() { find "$build/tests" -type f -executable -name 'gpu_*' | grep -E "${TESTS:-.}" | sort; }
 
 part_tests() {
-  # GoogleTest programs, four at a time; OCTAVO_REQUIRE_GPU makes a skip a failure.
+  # GoogleTest programs, four at a time, and then alone those that read how much memory the whole GPU has in use; OCTAVO_REQUIRE_GPU makes a skip a failure.
   export OCTAVO_REQUIRE_GPU=1
   local list
   list=$(gpu_tests)
   [ -n "$list" ] || { echo "no GPU test was built"; return 1; }
-  echo "$list" | xargs -P 4 -I{} sh -c '"$1" --gtest_brief=0 >"$1.log" 2>&1; echo "$? $1" >"$1.rc"' _ {}
+  local alone='gpu_(residency|bench_model)$'
+  run_list() { xargs -P "$1" -I{} sh -c '"$1" --gtest_brief=0 >"$1.log" 2>&1; echo "$? $1" >"$1.rc"' _ {}; }
+  grep -vE "$alone" <<<"$list" | run_list 4
+  grep -E "$alone" <<<"$list" | run_list 1
   local failed=0
   for test in $list; do
     local rc
@@ -143,6 +146,14 @@ part_attention() {
   python3 bench/peers/attention_torch.py | tee -a "$out/attention.jsonl"
 }
 
+# A whole model of random weights: every op, a step, a picture; other sizes; and whole pictures within budgets of memory.
+part_model() {
+  export TMPDIR=${TMPDIR:-/dev/shm}
+  octavo bench model ideogram4 --precision w8a8,bf16 --json --profile "$out/model.html" >"$out/model.json"
+  octavo bench model ideogram4 --size 768,1024,2048 --precision w8a8 --quick --json >"$out/sizes.json"
+  octavo bench model ideogram4 --vram 22GB,12GB,8GB --size 1024 --text 256 --steps 8 --precision w8a8 | tee "$out/vram.txt"
+}
+
 # The denoiser in full size with random weights, which the machine writes itself (18.6 GB); beside it the reference implementation, if its script was carried.
 part_forward() {
   local model=/tmp/octavo-random-dit
@@ -161,7 +172,7 @@ log=$out/run.log
 : >"$log"
 for part in "${parts[@]}"; do
   if ! declare -F "part_$part" >/dev/null; then
-    echo "device_run: unknown part '$part'; known are env build tests sanitize producers tune bench attention forward" >&2
+    echo "device_run: unknown part '$part'; known are env build tests sanitize producers tune bench probe attention model forward" >&2
     exit 2
   fi
   start=$(date +%s)

@@ -11,13 +11,13 @@ namespace octavo::cli {
 // What drawing a picture and planning it have in common.
 struct PictureArguments {
   std::optional<std::string> model{}, width{}, height{}, steps{}, precision{}, attention{}, device{}, vram{};
+  std::vector<std::string> loras{};
   bool json = false;
 };
 
 struct GenerateArguments : PictureArguments {
   std::optional<std::string> prompt{}, prompt_file{}, preset{}, guidance{}, mu{}, std_dev{}, seed{}, batch{}, threads{}, output{}, noise{}, dump{},
       schedule_end{};
-  std::vector<std::string> loras{};
   bool quiet = false, force = false, cpu_reference = false;
 };
 

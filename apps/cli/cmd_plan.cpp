@@ -38,6 +38,10 @@ void add_plan_command(CLI::App& program) {
   text("--attention", arguments->attention, "A", "of the denoisers: auto (default), bf16 or int8, which takes other scratch");
   text("--vram", arguments->vram, "SIZE", "GPU memory that may be used, like 12GB or 11.5GiB; what is free here if left out");
   text("--device", arguments->device, "D", "whose free memory is meant: auto (default), cuda or cuda:N");
+  command->add_option("--lora", arguments->loras, "a LoRA that the picture will have; repeatable")
+      ->type_name("FILE[:STRENGTH]")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_flag("--json", arguments->json, "print JSON");
   command->callback([arguments] {
     const int text_tokens = arguments->text_tokens ? to_int("plan: --text-tokens", *arguments->text_tokens) : kPlannedTextTokens;

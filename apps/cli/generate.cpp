@@ -58,7 +58,6 @@ Request to_request(const GenerateArguments& arguments) {
   }
   if (arguments.schedule_end) request.schedule_end = to_schedule_end("generate: --schedule-end", *arguments.schedule_end);
   if (arguments.noise) request.noise = to_noise_source("generate: --noise", *arguments.noise);
-  for (const std::string& lora : arguments.loras) request.loras.push_back(to_lora_source("generate: --lora", lora));
   request.force = arguments.force;
   return request;
 }

@@ -27,6 +27,7 @@ Request to_sized_request(const std::string& command, const PictureArguments& arg
   request.width = read("--width", arguments.width);
   request.height = read("--height", arguments.height);
   request.steps = read("--steps", arguments.steps);
+  for (const std::string& lora : arguments.loras) request.loras.push_back(to_lora_source((command + ": --lora").c_str(), lora));
   return request;
 }
 

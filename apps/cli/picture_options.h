@@ -10,6 +10,6 @@ namespace octavo::cli {
 
 // `command` is named in messages: "generate", "plan". Throw InvalidArgument.
 EngineOptions to_engine_options(const std::string& command, const PictureArguments& arguments);  // model, precision, attention, device, vram
-Request to_sized_request(const std::string& command, const PictureArguments& arguments);         // width, height, steps
+Request to_sized_request(const std::string& command, const PictureArguments& arguments);         // width, height, steps, LoRAs
 
 }  // namespace octavo::cli

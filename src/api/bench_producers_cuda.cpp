@@ -120,6 +120,10 @@ std::string bench_producers_on_gpu(const BenchOptions& options) {
     const TensorView vector = sets.vector(gpu.device);
     const std::vector<Op> ops{
         {"quantize_rows", 3, [&](std::size_t set, int group) { quantize_rows(ctx, sets.input(set, 0, gpu.device), sets.out(set, group, gpu.device)); }},
+        {"quantize_rows smoothed", 3,
+         [&](std::size_t set, int group) {
+           quantize_rows(ctx, sets.input(set, 0, gpu.device), sets.out(set, group, gpu.device), {Smoothing::divide, vector});
+         }},
         {"rms_norm", 3,
          [&](std::size_t set, int group) { rms_norm(ctx, sets.input(set, 0, gpu.device), {vector, 1e-5f, vector}, sets.out(set, group, gpu.device)); }},
         {"layer_norm", 3,

@@ -9,6 +9,7 @@
 #include "api/resources.h"
 #include "io/json.h"
 #include "octavo/error.h"
+#include "pipeline/loras.h"
 #include "pipeline/model_index.h"
 #include "pipeline/model_memory.h"
 #include "pipeline/request_plan.h"
@@ -85,7 +86,8 @@ std::string text_of(const Planned& p) {
   text += fmt::format("conditional denoiser       {}\n", layers_text(p.cond_layers, plan.choice.cond_streamed));
   text += fmt::format("unconditional denoiser     {}\n", layers_text(p.uncond_layers, plan.choice.uncond_streamed));
   text += fmt::format("weights of the preparation {}\n", plan.choice.keeps_conditioning ? "stay" : "come and go with every request");
-  text += fmt::format("decoder                    the whole picture at once{}\n", plan.choice.lends_scratch ? ", in the room of the denoisers' rows" : "");
+  text += fmt::format("decoder                    strips of rows, one after the other{}\n",
+                      plan.choice.lends_scratch ? ", in the room of the denoisers' rows" : "");
   if (plan.choice.streams()) {
     text += fmt::format("host to GPU                {} in every step; as much page-locked host memory\n", memory_size_text(plan.streamed_bytes));
   }
@@ -141,8 +143,15 @@ std::string describe_plan(const EngineOptions& options, const Request& request, 
   planned.attention = options.attention;
   const ModelMemory memory(index, precision::on_gpu(precision, sm), precision::plain_on_gpu(precision, sm), Device{Device::Kind::cuda, 0});
   const Request full = filled_in(request, index, memory.token_pixels()).request;
-  planned.picture = {
-      .width = *full.width, .height = *full.height, .steps = *full.steps, .text_tokens = text_tokens, .attention = attention_named("plan", options.attention)};
+  Observer silent;
+  const RequestLoras loras(full.loras, index, silent);
+  planned.picture = {.width = *full.width,
+                     .height = *full.height,
+                     .steps = *full.steps,
+                     .text_tokens = text_tokens,
+                     .attention = attention_named("plan", options.attention),
+                     .cond_lora = loras.conditional(),
+                     .uncond_lora = loras.unconditional()};
   planned.cond_layers = int(memory.weights().cond.layers.size());
   planned.uncond_layers = int(memory.weights().uncond.layers.size());
   planned.plan = memory.plan("plan", planned.picture, planned.budget.bytes);

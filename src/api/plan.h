@@ -14,7 +14,7 @@ namespace octavo {
 inline constexpr int kPlannedTextTokens = 512;  // a long caption with the chat template
 
 // What generate would do with a GPU, from configurations and headers: no weights are read. Of `options` model, precision, attention, device and vram_bytes
-// are looked at, of `request` the size and the steps. Needs no GPU if a budget is given; without both plans for one that holds everything.
+// are looked at, of `request` size, steps and LoRAs. Needs no GPU if a budget is given; without both plans for one that holds everything.
 // Throws OutOfMemory if nothing fits, InvalidArgument as generate does.
 OCTAVO_API std::string describe_plan(const EngineOptions& options, const Request& request, std::int64_t text_tokens, Format format);
 

@@ -13,6 +13,7 @@
 #include "nn/placement.h"
 #include "nn/rows.h"
 #include "octavo/error.h"
+#include "ops/quantize/dequantize_rows.h"
 #include "ops/quantize/quantize_rows.h"
 #include "ops/random_fill/random_fill.h"
 #include "quant/formats/e4m3.h"
@@ -22,8 +23,11 @@ namespace {
 
 // Rows that one task converts at load: at 4 608 columns a task reads about 300 KB, long enough to hide handing it out.
 constexpr std::int64_t kRowsPerTask = 32;
-// A panel of decoded weights: 16 MB in float32, enough rows to keep the product busy.
+// A panel of decoded weights: 16 MB in float32, enough rows to keep the product busy. Whole tasks, so that on a GPU every panel of y is aligned as y is.
 constexpr std::int64_t kPanelElements = std::int64_t(1) << 22;
+std::int64_t panel_rows(std::int64_t rows, std::int64_t columns) {
+  return std::min(rows, std::max(kRowsPerTask, kPanelElements / std::max<std::int64_t>(columns, 1) / kRowsPerTask * kRowsPerTask));
+}
 
 void for_row_tasks(ExecContext& ctx, std::int64_t rows, const std::function<void(std::int64_t first, std::int64_t count)>& body) {
   ctx.pool->for_each(ceil_div(rows, kRowsPerTask), [&](std::int64_t task) {
@@ -62,6 +66,23 @@ Epilogue sliced(const Epilogue& epilogue, std::int64_t first, std::int64_t count
 
 TensorView bias_rows(const TensorView& bias, std::int64_t first, std::int64_t count) {
   return {static_cast<std::byte*>(bias.data) + std::size_t(first) * bytes_of(bias.dtype), bias.dtype, {count}, bias.device};
+}
+
+// Rows in pairs without the epilogue that wants them so.
+void halves(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y) {
+  if (epilogue.activation != Activation::none || epilogue.mod_gate || epilogue.residual)
+    throw InternalError(fmt::format("linear '{}': rows in pairs take the epilogue silu_mul or none", w.name));
+  linear_halves(ctx, x, w, y);
+}
+
+RowSmoothing smoothing_of(const StoredLinear& stored) {
+  if (stored.smoothing == Smoothing::none) return {};
+  return {stored.smoothing, TensorView(const_cast<float*>(stored.smooth.data()), DType::f32, {stored.in_features()})};  // a view has no const
+}
+
+// On the host.
+bool is_same(const RowSmoothing& a, const RowSmoothing& b) {
+  return a.way == b.way && a.s.shape == b.s.shape && (!a.acts() || std::equal(a.s.as<float>(), a.s.as<float>() + a.s.shape.elements(), b.s.as<float>()));
 }
 
 }  // namespace
@@ -166,6 +187,7 @@ void Linear::add_int8(const StoredLinear& stored, LinearWeights weights, std::in
   std::byte* codes = const_cast<std::byte*>(stored.codes) + first_row * columns;  // a view has no const; the map is read-only
   weights.weight = TensorView(codes, DType::s8, {rows, columns});
   weights.rotation_group = stored.rotation_group;
+  weights.smoothing = smoothing_of(stored);
   Tensor scale(DType::f32, {rows}, {}, stored.module);
   for (std::int64_t n = 0; n < rows; ++n) scale.as<float>()[n] = stored.row_scale(first_row + n);
   weights.scale = scale;
@@ -236,20 +258,14 @@ void Linear::quantize(ExecContext& ctx, const WeightStore& store) {
 void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_rows) {
   std::vector<Tensor> on_gpu;
   std::vector<std::string> read;  // modules whose pages of the file are not needed any more
-  const auto refuse = [&](std::string_view what, const std::string& name) {
-    throw Unsupported(fmt::format("{} '{}': {} runs on the CPU only in this version; use --device cpu", component_, name, what));
-  };
-  if (dequantizes_) refuse("w8a8-dequant", parts_.at(0).name);
   bool is_one = true;
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const StoredLinear* stored = sources_[i].stored;
-    if (stored != nullptr && stored->smoothing != Smoothing::none && parts_[i].weight.dtype == DType::s8) refuse("int8 with smoothing", parts_[i].name);
-    is_one = is_one && parts_[i].weight.dtype == parts_[0].weight.dtype && parts_[i].rotation_group == parts_[0].rotation_group &&
-             parts_[i].bias.has_value() == parts_[0].bias.has_value() && (!parts_[i].bias || parts_[i].bias->dtype == parts_[0].bias->dtype);
+  for (const LinearWeights& part : parts_) {
+    const LinearWeights& head = parts_[0];
+    is_one = is_one && part.weight.dtype == head.weight.dtype && part.rotation_group == head.rotation_group && is_same(part.smoothing, head.smoothing) &&
+             part.bias.has_value() == head.bias.has_value() && (!part.bias || part.bias->dtype == head.bias->dtype);
+    read.push_back(part.name);
   }
-
-  for (const LinearWeights& part : parts_) read.push_back(part.name);
-  if (pairs_rows && is_one && parts_[0].weight.dtype == DType::s8 && !parts_[0].bias) pair_rows(ctx);
+  if (pairs_rows && is_one && parts_[0].weight.dtype == DType::s8 && !parts_[0].bias && !dequantizes_) pair_rows(ctx);
 
   std::vector<LinearWeights> moved;
   const std::size_t step = is_one ? parts_.size() : 1;
@@ -297,6 +313,10 @@ void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_
       whole.bias = bias;
       on_gpu.push_back(std::move(bias));
     }
+    if (whole.smoothing.acts()) {
+      on_gpu.push_back(to_device(ctx, whole.smoothing.s, whole.name));
+      whole.smoothing.s = on_gpu.back();
+    }
     moved.push_back(std::move(whole));
   }
   parts_ = std::move(moved);
@@ -340,7 +360,7 @@ void Linear::draw(ExecContext& ctx, const WeightStore& store, const std::vector<
   }
   if (has_bias) whole.bias = add(DType::f32, {rows}, 0.02f, 1);
   whole.rounds_x = whole.weight.dtype == DType::f16;
-  has_pairs_ = use.pairs_rows && !ctx.device.is_cpu() && is_s8 && !has_bias && rows % 2 == 0;
+  has_pairs_ = use.pairs_rows && !ctx.device.is_cpu() && is_s8 && !has_bias && !dequantizes_ && rows % 2 == 0;
   parts_.assign(1, std::move(whole));
   sources_.assign(1, Source{});
 }
@@ -380,31 +400,19 @@ void Linear::pair_rows(ExecContext& ctx) {
 
 RowFormat Linear::input() const {
   RowFormat common{.is_quantized = !parts_.empty(), .rotation_group = parts_.empty() ? 0 : parts_[0].rotation_group};
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const bool is_smoothed = sources_[i].stored != nullptr && sources_[i].stored->smoothing != Smoothing::none;
-    if (parts_[i].weight.dtype != DType::s8 || is_smoothed || parts_[i].rotation_group != common.rotation_group) return {};
+  for (const LinearWeights& part : parts_) {
+    if (part.weight.dtype != DType::s8 || part.smoothing.acts() || part.rotation_group != common.rotation_group) return {};
   }
   return common;
 }
 
 // Rows as an int8 part reads them: smoothed if its weight was, rotated, quantised. In ctx.scratch.
 QuantizedView Linear::quantized_rows(ExecContext& ctx, const TensorView& x, std::size_t part) const {
-  const StoredLinear* stored = sources_[part].stored;
-  TensorView rows = x;
-  if (stored != nullptr && stored->smoothing != Smoothing::none) {
-    rows = scratch_tensor(ctx, DType::f32, {x.rows(), x.columns()}, "smoothed rows");
-    for_row_tasks(ctx, x.rows(), [&](std::int64_t first, std::int64_t count) {
-      for (std::int64_t m = first; m < first + count; ++m) {
-        load_as_float(x.row_bytes(m), x.dtype, x.columns(), rows.row<float>(m));
-        undo_smoothing(rows.row<float>(m), x.columns(), stored->smoothing, stored->smooth.data());
-      }
-    });
-  }
   QuantizedView view;
   view.q = scratch_tensor(ctx, DType::s8, {x.rows(), x.columns()}, "quantised rows");
   view.scale = scratch_tensor(ctx, DType::f32, {x.rows()}, "quantised rows");
   view.rotation_group = parts_[part].rotation_group;
-  quantize_rows(ctx, rows, view);
+  quantize_rows(ctx, x, view, parts_[part].smoothing);
   return view;
 }
 
@@ -413,12 +421,12 @@ void Linear::forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t 
   const ArenaScope scope(*ctx.scratch);
   const LinearWeights& whole = parts_[part];
   const Source& source = sources_[part];
-  const std::int64_t rows = whole.out_features(), columns = whole.in_features(), panel_rows = std::min(rows, std::max(kRowsPerTask, kPanelElements / columns));
-  const TensorView memory = scratch_tensor(ctx, whole.weight.dtype, {panel_rows, columns}, "decoded weight");
+  const std::int64_t rows = whole.out_features(), columns = whole.in_features(), step = panel_rows(rows, columns);
+  const TensorView memory = scratch_tensor(ctx, whole.weight.dtype, {step, columns}, "decoded weight");
   const std::string who = fmt::format("{} '{}.weight'", component_, whole.name);
-  for (std::int64_t first = 0; first < rows; first += panel_rows) {
+  for (std::int64_t first = 0; first < rows; first += step) {
     LinearWeights panel = whole;
-    const std::int64_t count = std::min(panel_rows, rows - first);
+    const std::int64_t count = std::min(step, rows - first);
     panel.weight = memory.row_range(0, count);
     if (whole.bias) panel.bias = bias_rows(*whole.bias, first, count);
     for_row_tasks(ctx, count, [&](std::int64_t task_first, std::int64_t task_count) {
@@ -436,27 +444,19 @@ void Linear::forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t 
 void Linear::forward_dequantized(ExecContext& ctx, const QuantizedView& x, std::size_t part, const Epilogue& epilogue, const TensorView& y) const {
   const ArenaScope scope(*ctx.scratch);
   const LinearWeights& whole = parts_[part];
-  const auto dequantized = [&](const TensorView& codes, const float* scale, const TensorView& to) {
-    for_row_tasks(ctx, codes.rows(), [&](std::int64_t first, std::int64_t count) {
-      std::vector<float> row(static_cast<std::size_t>(codes.columns()));
-      for (std::int64_t n = first; n < first + count; ++n) {
-        decode_int8_row(codes.row<std::int8_t>(n), codes.columns(), scale[n], 0, row.data());
-        store_from_float(row.data(), codes.columns(), to.dtype, to.row_bytes(n));
-      }
-    });
-  };
-  const TensorView rows = scratch_tensor(ctx, DType::bf16, x.q.shape, "dequantised rows");
-  dequantized(x.q, x.scale.as<float>(), rows);
-  const std::int64_t panel_rows = std::min(whole.out_features(), std::max(kRowsPerTask, kPanelElements / whole.in_features()));
-  const TensorView memory = scratch_tensor(ctx, DType::bf16, {panel_rows, whole.in_features()}, "dequantised weight");
-  for (std::int64_t first = 0; first < whole.out_features(); first += panel_rows) {
-    const std::int64_t count = std::min(panel_rows, whole.out_features() - first);
+  const std::int64_t rows = whole.out_features(), step = panel_rows(rows, whole.in_features());
+  const TensorView floats = scratch_tensor(ctx, DType::bf16, x.q.shape, "dequantised rows");
+  dequantize_rows(ctx, x, floats);
+  const TensorView memory = scratch_tensor(ctx, DType::bf16, {step, whole.in_features()}, "dequantised weight");
+  const RowOutput codes = QuantizedView{.q = whole.weight, .scale = *whole.scale, .rotation_group = whole.rotation_group};
+  for (std::int64_t first = 0; first < rows; first += step) {
+    const std::int64_t count = std::min(step, rows - first);
     LinearWeights panel;
     panel.name = whole.name;
     panel.weight = memory.row_range(0, count);
     if (whole.bias) panel.bias = bias_rows(*whole.bias, first, count);
-    dequantized(whole.weight.row_range(first, count), whole.scale->as<float>() + first, panel.weight);
-    linear(ctx, rows, panel, sliced(epilogue, first, count), y.column_range(first, count));
+    dequantize_rows(ctx, std::get<QuantizedView>(row_range(codes, first, count)), panel.weight);
+    linear(ctx, floats, panel, sliced(epilogue, first, count), y.column_range(first, count));
   }
 }
 
@@ -472,6 +472,7 @@ void Linear::forward(ExecContext& ctx, const RowOutput& x, const Epilogue& epilo
     first += count;
     const auto int8_product = [&](const QuantizedView& codes) {
       if (dequantizes_) return forward_dequantized(ctx, codes, i, slice, columns);
+      if (has_pairs_ && epilogue.activation != Activation::silu_mul) return halves(ctx, codes, part, epilogue, columns);
       linear(ctx, codes, part, slice, columns);
     };
     if (const auto* codes = std::get_if<QuantizedView>(&x)) {
@@ -508,6 +509,7 @@ std::vector<TensorView*> Linear::weight_views() {
     if (part.weight.data != nullptr) views.push_back(&part.weight);
     if (part.scale) views.push_back(&*part.scale);
     if (part.bias) views.push_back(&*part.bias);
+    if (part.smoothing.acts()) views.push_back(&part.smoothing.s);
   }
   return views;
 }
@@ -517,18 +519,21 @@ void Linear::let_go() {
   mapped_bytes_ = 0;
 }
 
-void LinearPlan::take_scratch(ScratchCount& scratch, std::int64_t rows, bool is_wide) const {
+void LinearPlan::take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType x) const {
   const std::int64_t mark = scratch.mark();
-  if (has_int8) {
+  if (has_int8 && x != DType::s8) {
     scratch.take(DType::s8, {rows, in_features});
     scratch.take(DType::f32, {rows});
-    scratch.rewind(mark);
   }
-  if (rounds_x && is_wide) {
-    scratch.take(DType::f16, {rows, in_features});
-    scratch.take(DType::f32, {rows});
-    scratch.rewind(mark);
+  if (has_int8 && dequantized_rows > 0) {
+    scratch.take(DType::bf16, {rows, in_features});
+    scratch.take(DType::bf16, {dequantized_rows, in_features});
   }
+  scratch.rewind(mark);
+  if (!rounds_x || device.is_cpu() || x == DType::f16 || x == DType::s8) return;
+  scratch.take(DType::f16, {rows, in_features});
+  scratch.take(DType::f32, {rows});
+  scratch.rewind(mark);
 }
 
 LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use) {
@@ -536,6 +541,7 @@ LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& 
     DType dtype{}, bias{};
     std::int64_t rows = 0;
     int rotation_group = 0;
+    RowSmoothing smoothing{};
   };
   const NumberFormat& format = use.format;
   const bool is_s8 = format.storage == DType::s8 && format.granularity == Granularity::per_channel;
@@ -554,6 +560,7 @@ LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& 
     const bool keeps_dtype = stored.format == LinearFormat::plain && floats == DType::f32 && !is_4_or_8_bit;
     one.dtype = is_native || quantizes ? DType::s8 : keeps_dtype ? stored.dtype : floats;
     if (is_native) one.rotation_group = stored.rotation_group;
+    if (is_native) one.smoothing = smoothing_of(stored);
     if (has_bias) one.bias = quantizes ? DType::f32 : store.get(part.module + ".bias").dtype;
     plan.has_int8 = plan.has_int8 || one.dtype == DType::s8;
     plan.rounds_x = plan.rounds_x || (one.dtype == DType::f16 && floats == DType::f16);
@@ -562,7 +569,7 @@ LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& 
   }
   const Part& head = planned.at(0);
   const bool is_one = std::all_of(planned.begin(), planned.end(), [&](const Part& part) {
-    return part.dtype == head.dtype && part.rotation_group == head.rotation_group && part.bias == head.bias;
+    return part.dtype == head.dtype && part.rotation_group == head.rotation_group && part.bias == head.bias && is_same(part.smoothing, head.smoothing);
   });
   for (std::size_t begin = 0; begin < planned.size();) {
     const std::size_t end = is_one ? planned.size() : begin + 1;
@@ -571,10 +578,15 @@ LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& 
     plan.memory.add_tensor(planned[begin].dtype, {rows, plan.in_features});
     if (planned[begin].dtype == DType::s8) plan.memory.add_tensor(DType::f32, {rows});
     if (has_bias) plan.memory.add_tensor(planned[begin].bias, {rows});
+    if (planned[begin].smoothing.acts()) plan.memory.add_tensor(DType::f32, {plan.in_features});
+    const bool is_int8 = planned[begin].dtype == DType::s8;
+    if (is_int8 && use.dequantizes) plan.dequantized_rows = std::max(plan.dequantized_rows, panel_rows(rows, plan.in_features));
+    plan.has_pairs = use.pairs_rows && is_one && is_int8 && !has_bias && !use.dequantizes && rows % 2 == 0;
     begin = end;
   }
-  const bool reads_codes =
-      std::all_of(planned.begin(), planned.end(), [&](const Part& part) { return part.dtype == DType::s8 && part.rotation_group == head.rotation_group; });
+  const bool reads_codes = std::all_of(planned.begin(), planned.end(), [&](const Part& part) {
+    return part.dtype == DType::s8 && part.rotation_group == head.rotation_group && !part.smoothing.acts();
+  });
   if (reads_codes) plan.input = {.is_quantized = true, .rotation_group = head.rotation_group};
   return plan;
 }

@@ -28,7 +28,7 @@ struct LinearPart {
 struct LinearUse {
   NumberFormat format{};
   bool keep_int8 = false;       // int8 in the file runs as it is even where the format asks for floats (layers outside the blocks in w8a8)
-  bool pairs_rows = false;      // for the epilogue silu_mul: on a GPU, int8 rows of the two halves alternate (see Linear::has_pairs)
+  bool pairs_rows = false;      // for the epilogue silu_mul: on a GPU, int8 rows of the two halves alternate, unless dequantised (see Linear::has_pairs)
   bool dequantizes = false;     // int8 on both sides is turned back into bf16 before the product: Precision::dequantizes
   DType decoded = DType::bf16;  // what a GPU multiplies a weight in 4 or 8 bits as, and if f16, a plain layer of an int8 file
 
@@ -44,14 +44,15 @@ struct LinearUse {
 // What a projection will be on a GPU, from the file's headers alone.
 struct LinearPlan {
   Footprint memory{};
-  RowFormat input{};      // what its forward wants to read
-  bool has_int8 = false;  // in at least one part: floats are then quantised in scratch
-  bool rounds_x = false;  // a GPU rounds wider rows to f16 in scratch, with a scale a row (LinearWeights::rounds_x)
+  RowFormat input{};       // what its forward wants to read
+  bool has_int8 = false;   // in at least one part: floats are then quantised in scratch
+  bool has_pairs = false;  // as Linear::has_pairs
+  bool rounds_x = false;   // a GPU rounds wider rows to f16 in scratch, with a scale a row (LinearWeights::rounds_x)
   std::int64_t in_features = 0;
+  std::int64_t dequantized_rows = 0;  // of the weight at a time; 0: the precision does not dequantise
 
-  // Takes what forward() holds for `rows` rows of floats; for codes there is nothing to hold. Without the workspaces of the ops. is_wide: the rows are on a GPU
-  // and of a wider type than the recipe's `rows`.
-  void take_scratch(ScratchCount& scratch, std::int64_t rows, bool is_wide = false) const;
+  // Takes what forward() holds for `rows` rows of floats of type x, or of codes (s8) as input() asks for them. Without the workspaces of the ops.
+  void take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType x) const;
 };
 // As Linear(ctx, store, parts, has_bias, use) on a GPU. Throws as the store does.
 LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
@@ -69,11 +70,12 @@ class Linear {
   //                         its pages are released
   //   format e4m3 per channel, u8 per group of 64 (NF4): as the file has it if it has that format, else quantised once at load; decoded as above
   // A fused checkpoint gives the same bits as a split one if the caller names the same part sizes: each part is one product.
-  // On a GPU everything is copied there: parts of one kind become one matrix, floats are rounded to bf16 or f16 if the format is that, formats that the
-  // CPU decodes in every forward are decoded once (to bf16 or f16 if the format asks for such floats, to use.decoded if it is a quantised one, else to f32).
+  // On a GPU everything is copied there: parts of one kind (with the same smoothing) become one matrix, floats are rounded to bf16 or
+  // f16 if the format is that, formats that the CPU decodes in every forward are decoded once (to bf16 or f16 if the format asks for such floats, to
+  // use.decoded if it is a quantised one, else to f32).
   // A store of random weights (WeightStore::is_random) gives random ones, drawn where they are used: of spread 1 / sqrt(K), one matrix of all parts. Only if
   // ctx.draws_weights; else DataError.
-  // The store must have been checked and must outlive this. Throws Unsupported for other formats, and on a GPU for smoothed int8 and for w8a8-dequant.
+  // The store must have been checked and must outlive this. Throws Unsupported for other formats.
   Linear(ExecContext& ctx, const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
 
   // x: rows in the form of input(), or floats, which are then smoothed, rotated and quantised here. y [M, out], may be a slice of wider rows.
@@ -85,8 +87,12 @@ class Linear {
   // bias[n] += row[n], once, in float32: a constant row that a model adds to the result anyway. One part with a bias only.
   void add_to_bias(ExecContext& ctx, const TensorView& row);
 
-  // Rows n and N/2 + n stand behind each other, so that the epilogue silu_mul applies. Only if asked for, on a GPU, with one int8 matrix without bias.
+  // Rows n and N/2 + n of the weight stand behind each other, so that the epilogue silu_mul applies; without an epilogue y has its halves side by side all the
+  // same. Only if asked for, on a GPU, with one int8 matrix without bias that is multiplied as such.
   bool has_pairs() const { return has_pairs_; }
+
+  // Its int8 codes become bf16 again before the product.
+  bool dequantizes() const { return dequantizes_; }
 
   std::int64_t out_features() const;
   std::int64_t in_features() const;

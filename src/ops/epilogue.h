@@ -17,7 +17,8 @@ enum class Activation : std::uint8_t {
 struct Epilogue {
   Activation activation = Activation::none;  // after the bias; silu_mul goes with no gate and no residual
   std::optional<TensorView> mod_gate{};      // f32 [N]: y *= mod_gate; for blocks without a norm before the residual
-  std::optional<TensorView> residual{};      // like y [M, N]: y += residual
+  float factor = 1;                          // float weights only: y *= factor
+  std::optional<TensorView> residual{};      // like y [M, N]: y += residual; may be y itself
 };
 
 }  // namespace octavo

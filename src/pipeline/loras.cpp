@@ -27,9 +27,10 @@ std::string report(const LoraSource& source, const LoraFile& file, const LoraFit
 
 }  // namespace
 
-RequestLoras::RequestLoras(std::span<const LoraSource> sources, const ideogram4::Config& conditional, const ideogram4::Config& unconditional,
-                           Observer& observer) {
+RequestLoras::RequestLoras(std::span<const LoraSource> sources, const ModelIndex& model, Observer& observer) {
   if (sources.empty()) return;
+  const auto conditional = ideogram4::Config::read(model.component("transformer"));
+  const auto unconditional = ideogram4::Config::read(model.component("unconditional_transformer"));
   const std::vector<LoraTarget> of_conditional = ideogram4::lora_targets(conditional, true), of_unconditional = ideogram4::lora_targets(unconditional, false);
   for (const LoraSource& source : sources) {
     const LoraFile& file = files_.emplace_back(source.path);

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/observer.h"
-#include "models/ideogram4/dit.h"
 #include "octavo/request.h"
+#include "pipeline/model_index.h"
 #include "weights/lora.h"
 
 namespace octavo {
@@ -14,7 +14,7 @@ namespace octavo {
 class RequestLoras {
  public:
   // Tells the observer how many keys of each file apply. Throws as LoraFile and fit_lora do, before a weight of the model is read.
-  RequestLoras(std::span<const LoraSource> sources, const ideogram4::Config& conditional, const ideogram4::Config& unconditional, Observer& observer);
+  RequestLoras(std::span<const LoraSource> sources, const ModelIndex& model, Observer& observer);
 
   // What acts on each denoiser; null: nothing. Lives as long as this.
   const LoraTerms* conditional() const { return conditional_.empty() ? nullptr : &conditional_; }

@@ -38,13 +38,15 @@ std::optional<double> number_in(const char* path, const std::string& key) {
 
 }  // namespace
 
+double decoder_channels_of(const std::vector<int>& widths) { return 2.0 * widths.front() + widths[std::min<std::size_t>(1, widths.size() - 1)] / 4.0; }
+
 std::vector<MemoryItem> estimate_memory(const MemoryQuestion& q) {
   const double sequence = q.text_tokens + q.image_tokens;
   const double encode = kFloat * q.text_tokens * (q.text_features + 8 * q.text_hidden + 3 * q.text_intermediate);
   const double modulation = kFloat * q.steps * 2 * q.layers * 4 * q.hidden;
   const double sessions = kFloat * (2 * sequence * q.head_dim + q.text_tokens * (q.text_features + q.hidden));
   const double denoise = kFloat * (sequence * (6 * q.hidden + 3 * q.intermediate) + 4 * q.image_tokens * q.channels) + sessions;
-  const double decode = kFloat * q.pixels * (3 * q.decoder_channels + 3);  // input, residual and output of one resnet
+  const double decode = kFloat * q.pixels * (q.decoder_channels + 3);
   std::vector<MemoryItem> items{
       {"activations of the text encoder", encode},
       {fmt::format("activations of the denoiser ({:.0f} text and {:.0f} image tokens)", q.text_tokens, q.image_tokens), denoise},

@@ -73,19 +73,23 @@ const ResidencyWeights& ModelMemory::weights() const { return impl_->weights; }
 ResidencyRows ModelMemory::rows(const PictureMemory& picture) const {
   const Impl& m = *impl_;
   const std::int64_t tokens = std::int64_t(picture.width / m.token_pixels()) * (picture.height / m.token_pixels());
-  const ideogram4::PictureSize with_text{.text_rows = picture.text_tokens, .image_rows = tokens, .steps = picture.steps, .attention = picture.attention};
-  const ideogram4::PictureSize without_text{.image_rows = tokens, .steps = picture.steps, .attention = picture.attention};
+  const ideogram4::PictureSize with_text{
+      .text_rows = picture.text_tokens, .image_rows = tokens, .steps = picture.steps, .attention = picture.attention, .lora = picture.cond_lora};
+  const ideogram4::PictureSize without_text{.image_rows = tokens, .steps = picture.steps, .attention = picture.attention, .lora = picture.uncond_lora};
   nn::Footprint sessions = m.cond.session(m.device, with_text);
   sessions += m.uncond.session(m.device, without_text);
+  nn::Footprint loras = m.cond.placed_loras(with_text);
+  loras += m.uncond.placed_loras(without_text);
   nn::Footprint latents;
   for (int i = 0; i < 3; ++i) latents.add_tensor(DType::f32, {tokens, m.cond.config().in_channels});
   const int scale = m.vae_config.scale();
   return {.text_scratch = m.text.scratch_bytes(m.device, picture.text_tokens),
           .text_tables = m.text.placed_tables(picture.text_tokens).allocated_bytes,
           .features = m.cond.placed_features(with_text).allocated_bytes,
-          .prepare_scratch = std::max(m.cond.prepare_scratch_bytes(with_text), m.uncond.prepare_scratch_bytes(without_text)),
+          .prepare_scratch = std::max(m.cond.prepare_scratch_bytes(m.device, with_text), m.uncond.prepare_scratch_bytes(m.device, without_text)),
           .denoise_scratch = std::max(m.cond.forward_scratch_bytes(m.device, with_text), m.uncond.forward_scratch_bytes(m.device, without_text)),
           .sessions = sessions.allocated_bytes,
+          .loras = loras.allocated_bytes,
           .latents = latents.allocated_bytes,
           .maps = m.vae.maps(picture.height / scale, picture.width / scale).allocated_bytes};
 }

@@ -11,6 +11,7 @@
 #include "pipeline/model_index.h"
 #include "pipeline/residency.h"
 #include "quant/precision.h"
+#include "weights/lora.h"
 
 namespace octavo {
 
@@ -22,6 +23,7 @@ struct PictureMemory {
   int steps = 0;
   std::int64_t text_tokens = 0;
   AttentionKind attention = AttentionKind::automatic;
+  const LoraTerms *cond_lora = nullptr, *uncond_lora = nullptr;  // null: none
 };
 
 class ModelMemory {

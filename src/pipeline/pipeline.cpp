@@ -181,7 +181,7 @@ struct Pipeline::Impl {
 
   void check_components() const;
   bool keeps_budget() const { return !is_cpu() || options.vram_bytes.has_value(); }
-  std::optional<ResidencyPlan> residency(const RequestPlan& plan, std::int64_t text_tokens) const;
+  std::optional<ResidencyPlan> residency(const RequestPlan& plan, std::int64_t text_tokens, const RequestLoras& loras) const;
   std::int64_t budget() const;
   void forget_denoisers();
   void reserve_scratch(std::int64_t bytes);
@@ -241,8 +241,7 @@ MemoryQuestion Pipeline::Impl::memory_question(const RequestPlan& plan, std::int
                           .layers = double(cond_config.layers),
                           .head_dim = double(cond_config.head_dim),
                           .pixels = double(*plan.request.width) * double(*plan.request.height),
-                          // the last but one width reaches full resolution before the last block narrows it
-                          .decoder_channels = double(vae_config.block_channels[std::min<std::size_t>(1, vae_config.block_channels.size() - 1)]),
+                          .decoder_channels = decoder_channels_of(vae_config.block_channels),
                           .steps = double(*plan.request.steps),
                           .batch = double(plan.request.batch),
                           .keeps_dump = plan.request.dump_path.has_value()};
@@ -278,11 +277,16 @@ std::int64_t Pipeline::Impl::budget() const {
   return options.vram_bytes ? std::min(*options.vram_bytes, there) : there;
 }
 
-std::optional<ResidencyPlan> Pipeline::Impl::residency(const RequestPlan& plan, std::int64_t text_tokens) const {
+std::optional<ResidencyPlan> Pipeline::Impl::residency(const RequestPlan& plan, std::int64_t text_tokens, const RequestLoras& loras) const {
   if (!keeps_budget()) return std::nullopt;
   if (!memory) memory.emplace(index, options.precision, plain_precision(), options.device);
-  const PictureMemory picture{
-      .width = *plan.request.width, .height = *plan.request.height, .steps = *plan.request.steps, .text_tokens = text_tokens, .attention = options.attention};
+  const PictureMemory picture{.width = *plan.request.width,
+                              .height = *plan.request.height,
+                              .steps = *plan.request.steps,
+                              .text_tokens = text_tokens,
+                              .attention = options.attention,
+                              .cond_lora = loras.conditional(),
+                              .uncond_lora = loras.unconditional()};
   return memory->plan("generate", picture, budget(), cond ? loaded : std::nullopt);
 }
 
@@ -428,11 +432,14 @@ Pipeline::Pipeline(Pipeline&&) noexcept = default;
 
 RequestPlan Pipeline::plan(const Request& request) const { return plan_request(request, impl_->index.defaults, impl_->token_pixels()); }
 
-std::optional<ResidencyPlan> Pipeline::residency(const RequestPlan& plan, std::int64_t text_tokens) const { return impl_->residency(plan, text_tokens); }
+std::optional<ResidencyPlan> Pipeline::residency(const RequestPlan& plan, std::int64_t text_tokens) const {
+  Observer silent;
+  return impl_->residency(plan, text_tokens, RequestLoras(plan.request.loras, impl_->index, silent));
+}
 
 std::int64_t Pipeline::streamed_bytes() const { return impl_->streamed ? impl_->streamed->copied_bytes() : 0; }
 
-void Pipeline::load(Observer& observer) { impl_->load(observer, impl_->residency(plan({}), kMaxTextTokens)); }
+void Pipeline::load(Observer& observer) { impl_->load(observer, residency(plan({}), kMaxTextTokens)); }
 
 std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, const std::function<void(const Image&)>& finished) {
   Impl& self = *impl_;
@@ -444,11 +451,8 @@ std::vector<Image> Pipeline::run(const RequestPlan& plan, Observer& observer, co
   const std::vector<std::int32_t> ids = self.tokenize(request.prompt);
   std::optional<Tensor> given_noise;
   if (request.noise) given_noise = read_noise(*request.noise, request.batch, tokens, channels);
-  if (!request.loras.empty() && !self.is_cpu())
-    throw Unsupported(
-        fmt::format("generate: --lora acts on the CPU only in this version, not on {}; use --device cpu, or leave --lora out", self.options.device.name()));
-  const RequestLoras loras(request.loras, self.cond_config, self.uncond_config, observer);  // windows that the sessions below look through
-  const std::optional<ResidencyPlan> residency = self.residency(plan, std::int64_t(ids.size()));
+  const RequestLoras loras(request.loras, self.index, observer);  // windows that the sessions below look through
+  const std::optional<ResidencyPlan> residency = self.residency(plan, std::int64_t(ids.size()), loras);
   if (self.is_cpu()) require_memory(estimate_memory(self.memory_question(plan, std::int64_t(ids.size()))), available_memory());
   if (residency && !self.streamed) require_memory({{"page-locked copies of streamed layers", double(residency->streamed_bytes)}}, available_memory());
   std::optional<Dump> dump;

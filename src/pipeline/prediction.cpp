@@ -58,7 +58,6 @@ MemoryPrediction predict_memory(const std::filesystem::path& model, const std::v
                                                         .text_hidden = double(text.hidden),
                                                         .text_intermediate = double(text.intermediate),
                                                         .text_features = double(denoiser.llm_features)}));
-  const auto& widths = vae.block_channels;
   prediction.draw_activations = sum_of(estimate_memory({.text_tokens = kTextTokens,
                                                         .text_features = double(denoiser.llm_features),
                                                         .image_tokens = double(plan.image_tokens()),
@@ -68,7 +67,7 @@ MemoryPrediction predict_memory(const std::filesystem::path& model, const std::v
                                                         .layers = double(denoiser.layers),
                                                         .head_dim = double(denoiser.head_dim),
                                                         .pixels = double(prediction.width) * prediction.height,
-                                                        .decoder_channels = double(widths[std::min<std::size_t>(1, widths.size() - 1)]),
+                                                        .decoder_channels = decoder_channels_of(vae.block_channels),
                                                         .steps = double(prediction.steps),
                                                         .batch = 1}));
   return prediction;

@@ -71,6 +71,7 @@ ResidencyPlan evaluate_residency(const ResidencyWeights& weights, const Residenc
   const ResidencyPlan::Item scratch{"scratch", plan.scratch_bytes}, early_scratch{"scratch", plan.early_scratch_bytes};
   const ResidencyPlan::Item places{"two places for streamed layers", choice.streams() ? 2 * weights.place : 0};
   const ResidencyPlan::Item sessions{"text rows, RoPE tables, modulation", rows.sessions};
+  const ResidencyPlan::Item loras{"LoRAs", rows.loras};
   const ResidencyPlan::Item latents{"latents and velocities", rows.latents};
 
   const auto add = [&](std::string_view name, const std::vector<ResidencyPlan::Item>& own) {
@@ -87,9 +88,9 @@ ResidencyPlan evaluate_residency(const ResidencyWeights& weights, const Residenc
     add("encode", {{"one layer of the text encoder", largest_of(weights.text_layers)}, tables, early_scratch});
   }
   const std::int64_t for_now = choice.keeps_conditioning ? 0 : std::max(weights.cond.conditioning, weights.uncond.conditioning);
-  add("prepare", {{"weights that only the preparation reads", for_now}, {"features of the text", rows.features}, sessions, early_scratch});
-  add("denoise", {sessions, latents, scratch, places});
-  std::vector<ResidencyPlan::Item> decode{{"maps of the decoder", rows.maps}, sessions, latents};
+  add("prepare", {{"weights that only the preparation reads", for_now}, {"features of the text", rows.features}, sessions, loras, early_scratch});
+  add("denoise", {sessions, loras, latents, scratch, places});
+  std::vector<ResidencyPlan::Item> decode{{"maps of the decoder", rows.maps}, sessions, loras, latents};
   decode.push_back(choice.lends_scratch ? ResidencyPlan::Item{"scratch", kOpWorkspaceBytes} : scratch);
   add("decode", decode);
   return plan;

@@ -28,6 +28,7 @@ struct ResidencyRows {
   std::int64_t features = 0;  // of the text, while the conditional denoiser prepares
   std::int64_t prepare_scratch = 0, denoise_scratch = 0;
   std::int64_t sessions = 0;  // text rows, RoPE tables, modulation of both denoisers
+  std::int64_t loras = 0;     // of both denoisers
   std::int64_t latents = 0;   // and the two velocities
   std::int64_t maps = 0;      // of the decoder, with latent and picture
 };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "quant/formats/int8.h"
 #include "tensor/tensor.h"
 
 namespace octavo {
@@ -15,6 +16,14 @@ struct QuantizedView {
   TensorView q{};
   TensorView scale{};
   int rotation_group = 0;  // 0: not rotated; else the ConvRot group size G that was applied along K
+};
+
+// What rows go through before they are rotated and quantised, if the weight went through the opposite: x[k] / s[k] or x[k] · s[k]. s f32 [K].
+struct RowSmoothing {
+  Smoothing way = Smoothing::none;
+  TensorView s{};
+
+  bool acts() const { return way != Smoothing::none; }
 };
 
 // Activations, per token.   a = max_k |x[k]|,  scale = a / 127,  q = clamp(rint(x * (127 / a)), -127, 127).   numerics.md section 3

@@ -7,7 +7,7 @@ import time
 import unittest
 
 import full_size_model
-from program import DEMO, FAST, INVALID, NO_MEMORY, TINY, UNSUPPORTED, ProgramTest
+from program import DEMO, FAST, INVALID, NO_MEMORY, TINY, UNSUPPORTED, ProgramTest, write_safetensors
 
 
 class Plan(ProgramTest):
@@ -62,6 +62,19 @@ class Plan(ProgramTest):
             self.assertGreater(self.plan("--model", TINY, "--vram", "24GB", *words)["peak_bytes"], base["peak_bytes"], more)
         more_text = self.plan("--model", TINY, "--vram", "24GB", "--width", "256", "--height", "256", "--steps", "12", "--text-tokens", "2048")
         self.assertGreater(more_text["scratch_bytes"], base["scratch_bytes"])
+
+    def test_a_lora_is_in_the_plan(self):
+        rank, hidden = 4, 192
+        tensors = {f"transformer.layers.0.attention.to_q.lora_{half}.weight": ("F32", shape, bytes(4 * rank * hidden))
+                   for half, shape in (("A", [rank, hidden]), ("B", [hidden, rank]))}
+        path = self.folder / "style.safetensors"
+        write_safetensors(path, tensors)
+        items = {phase["name"]: {item["what"]: item["bytes"] for item in phase["items"]}
+                 for phase in self.plan("--model", TINY, "--vram", "24GB", "--lora", path)["phases"]}
+        self.assertNotIn("LoRAs", items["encode"])
+        for phase in ("prepare", "denoise", "decode"):  # ranks are filled up to 8, numbers are bf16 in the precision that auto means here
+            self.assertEqual(items[phase]["LoRAs"], 2 * 2 * 8 * hidden)
+        self.refuse(INVALID, "plan", "--model", DEMO, "--lora", path, contains=["made for another model"])
 
     def test_attention_in_int8_takes_other_scratch(self):
         size = ["--model", DEMO, "--vram", "24GB", "--width", "1024", "--height", "1024"]

@@ -21,15 +21,22 @@ class CublasltCuda : public GpuTest {
     if (!cublaslt_missing().empty()) GTEST_SKIP() << "needs libcublasLt: " << cublaslt_missing();  // optional even where a GPU is required
   }
 
-  void expect_linear(DType type, DType y_type, std::int64_t m, std::int64_t n, std::int64_t k) {
-    const std::string what = fmt::format("{} to {}, M {}, N {}, K {}", name_of(type), name_of(y_type), m, n, k);
-    const Tensor x = gaussian(random(), type, {m, k}), w = gaussian(random(), type, {n, k}, 0.5f);
-    const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), wide(y_type, {m, n + 64}, gpu().device);
+  void expect_linear(DType type, DType y_type, std::int64_t m, std::int64_t n, std::int64_t k, bool adds_to_y = false) {
+    const std::string what = fmt::format("{} to {}{}, M {}, N {}, K {}", name_of(type), name_of(y_type), adds_to_y ? ", added to" : "", m, n, k);
+    const Tensor x = gaussian(random(), type, {m, k}), w = gaussian(random(), type, {n, k}, 0.5f), before = gaussian(random(), y_type, {m, n + 64});
+    const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), wide = to_gpu(before);
     const TensorView y = wide.view().column_range(64, n);  // strided, as a slice of a fused buffer is
     ExecContext ctx = gpu_context();
-    ASSERT_TRUE(linear_cublaslt(ctx, {.x = rows_in(gpu_x), .w = rows_in(gpu_w), .y = rows_in(y), .m = m, .n = n, .k = k}, gpu().device)) << what;
+    FloatLinearLaunch launch{.x = rows_in(gpu_x), .w = rows_in(gpu_w), .y = rows_in(y), .m = m, .n = n, .k = k};
+    Epilogue epilogue;
+    if (adds_to_y) {
+      launch.residual = launch.y;
+      launch.factor = epilogue.factor = -0.75f;
+      epilogue.residual = before.view().column_range(64, n);
+    }
+    ASSERT_TRUE(linear_cublaslt(ctx, launch, gpu().device)) << what;
     const Tensor want(DType::f32, {m, n}), size(DType::f32, {m, n}), abs_x = magnitudes(x), abs_w = magnitudes(w);
-    linear_cpu(x, {.name = "test", .weight = w}, {}, want.view());
+    linear_cpu(x, {.name = "test", .weight = w}, epilogue, want.view());
     linear_cpu(abs_x, {.name = "size", .weight = abs_w}, {}, size.view());
     const Tensor all = to_cpu(wide);
     Tensor got(y_type, {m, n});
@@ -62,6 +69,17 @@ TEST_F(CublasltCuda, float32_rows_beside_float16_weights) {
   linear_cpu(abs_x, {.name = "size", .weight = abs_w}, {}, size.view());
   const double steps = 0x1p-24 * (2.0 * kK + 8) + half_step(DType::f16);
   expect_within(got, want, [&](std::int64_t i) { return steps * double(size.as<float>()[i]); }, "f32 x f16 to f32");
+}
+
+// What a LoRA asks for: a few outputs of many inputs, and many outputs of a few inputs added to what is there.
+TEST_F(CublasltCuda, thin_products_and_sums_in_place_equal_the_cpu_body) {
+  for (const std::int64_t m : {1, 127, 1200}) {
+    for (const std::int64_t thin : {8, 16, 72}) {
+      expect_linear(DType::bf16, DType::bf16, m, thin, 4608);
+      expect_linear(DType::bf16, DType::bf16, m, 512, thin, true);
+      expect_linear(DType::bf16, DType::f32, m, 256, thin, true);
+    }
+  }
 }
 
 TEST_F(CublasltCuda, leaves_alone_what_it_cannot_express) {

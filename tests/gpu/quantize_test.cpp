@@ -13,18 +13,24 @@ using namespace octavo::testing;  // NOLINT
 class QuantizeCuda : public GpuTest {
  protected:
   // Both devices on the same rows; `offset` columns in front make the view strided and, if odd, misaligned.
-  void expect_equal(DType dtype, std::int64_t rows, std::int64_t columns, int group, std::int64_t offset) {
-    const std::string what = fmt::format("{} [{}, {}], group {}, offset {}", name_of(dtype), rows, columns, group, offset);
+  void expect_equal(DType dtype, std::int64_t rows, std::int64_t columns, int group, std::int64_t offset, Smoothing way = Smoothing::none) {
+    const std::string what = fmt::format("{} [{}, {}], group {}, offset {}, smoothing {}", name_of(dtype), rows, columns, group, offset, int(way));
     const Tensor wide = random_rows(random(), dtype, rows, columns + offset, true);
     const TensorView x = wide.view().column_range(offset, columns);
+    if (dtype == DType::f32 && rows > 6)
+      std::fill_n(x.row<float>(6), columns, 1e38f);  // sums of four of them overflow where the rotation leaves its halves out
     Codes expected(rows, columns, group, Device{});
-    quantize_rows_cpu(x, expected.view());
+    std::normal_distribution<float> gauss;
+    const Tensor smooth(DType::f32, {columns});
+    for (std::int64_t k = 0; k < columns; ++k) smooth.as<float>()[k] = way == Smoothing::none ? 1.0f : std::exp2(0.3f * gauss(random()));
+    quantize_rows_cpu(x, expected.view(), {way, smooth});
+    const Tensor gpu_smooth = to_gpu(smooth);
 
     const Tensor gpu_wide = to_gpu(wide);
     const Tensor q_wide = to_gpu(poisoned(DType::s8, {rows, columns + offset}));
     const Tensor scale = to_gpu(poisoned(DType::f32, {rows}));
     ExecContext ctx = gpu_context();
-    quantize_rows(ctx, gpu_wide.view().column_range(offset, columns), {q_wide.view().column_range(offset, columns), scale, group});
+    quantize_rows(ctx, gpu_wide.view().column_range(offset, columns), {q_wide.view().column_range(offset, columns), scale, group}, {way, gpu_smooth});
     const Tensor got = to_cpu(q_wide);
     Tensor q(DType::s8, {rows, columns});
     for (std::int64_t m = 0; m < rows; ++m) {
@@ -61,6 +67,20 @@ TEST_F(QuantizeCuda, rotation_groups_give_the_bits_of_the_definition) {
     expect_equal(dtype, 9, 32768, 16384, 0);
     expect_equal(dtype, 9, 53248, 256, 0);
     expect_equal(dtype, 9, 20, 4, 0);
+  }
+}
+
+// One float32 quotient or product more a value, and still the bits of the definition.
+TEST_F(QuantizeCuda, smoothed_rows_give_the_bits_of_the_definition) {
+  for (const Smoothing way : {Smoothing::divide, Smoothing::multiply}) {
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+      for (const std::int64_t columns : {1, 17, 64, 512, 528, 2048, 2064, 4608, 6160, 12288, 18432, 53248}) expect_equal(dtype, 9, columns, 0, 0, way);
+      for (const std::int64_t columns : {256, 768, 4608, 12288}) expect_equal(dtype, 9, columns, 256, 0, way);
+      expect_equal(dtype, 9, 1024, 1024, 0, way);
+      expect_equal(dtype, 7, 512, 0, 1, way);
+      expect_equal(dtype, 7, 4608, 16, 16, way);
+    }
+    for (const std::int64_t rows : {1, 5, 133, 1057, 5000}) expect_equal(DType::bf16, rows, 4608, 256, 0, way);
   }
 }
 
@@ -127,6 +147,7 @@ TEST_F(QuantizeCuda, sanitize_every_kernel) {
       expect_equal(dtype, 7, 768, group, 0);
       expect_equal(dtype, 7, 6400, group, 0);
       expect_equal(dtype, 7, 768, group, 1);
+      for (const std::int64_t columns : {768, 6400}) expect_equal(dtype, 7, columns, group, 0, Smoothing::divide);
     }
   }
 }

@@ -162,6 +162,34 @@ TEST(LinearLaws, silu_mul_joins_neighbouring_rows) {
   }
 }
 
+TEST(LinearLaws, halves_of_alternating_rows_are_two_products) {
+  Random random(13);
+  for (const Size size : {Size{5, 46, 40}, Size{1, 2, 7}, Size{19, 64, 131}}) {
+    const QuantizedLayer layer(random, size, DType::f32);
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Tensor both(dtype, {size.m, size.n}), y(dtype, {size.m, size.n});
+      linear_cpu(layer.x, layer.w, {}, both);
+      Cpu cpu;
+      linear_halves(cpu, layer.x, layer.w, y);
+      const std::int64_t half = size.n / 2, bytes = std::int64_t(bytes_of(dtype));
+      for (std::int64_t m = 0; m < size.m; ++m) {
+        for (std::int64_t n = 0; n < size.n; ++n) {
+          const std::int64_t to = m * size.n + n % 2 * half + n / 2;
+          ASSERT_EQ(std::memcmp(y.as<std::byte>() + to * bytes, both.as<std::byte>() + (m * size.n + n) * bytes, std::size_t(bytes)), 0) << m << " " << n;
+        }
+      }
+    }
+    Cpu cpu;
+    LinearWeights biased = layer.w;
+    biased.bias = layer.bias;
+    EXPECT_THROW(linear_halves(cpu, layer.x, biased, layer.residual), InvalidArgument);
+    EXPECT_THROW(linear(cpu, layer.x, layer.w, {.factor = 2}, layer.residual), InvalidArgument) << "a factor beside int8";
+  }
+  Cpu cpu;
+  const QuantizedLayer odd(random, {3, 7, 16}, DType::f32);
+  EXPECT_THROW(linear_halves(cpu, odd.x, odd.w, odd.residual), InvalidArgument);
+}
+
 // One pass for projection, head norm and RoPE is a GPU's; a CPU says no and touches nothing, but wrong sizes are refused everywhere.
 TEST(LinearLaws, a_cpu_leaves_head_norm_and_rope_to_their_op) {
   Cpu cpu;

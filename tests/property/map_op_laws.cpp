@@ -382,6 +382,38 @@ TEST(GroupNormLaws, in_place_and_any_number_of_threads) {
   EXPECT_TRUE(same_bits(x, expected));
 }
 
+TEST(GroupNormLaws, rows_of_the_map_one_strip_after_the_other) {
+  Random random(11);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const bool reference : {true, false}) {
+      const Tensor x = random.floats(dtype, {23, 17, 24}), weight = random.floats(DType::bf16, {24}), bias = random.floats(DType::f32, {24});
+      const GroupNormArgs args{.weight = weight, .bias = bias, .groups = 6, .eps = 1e-6f, .silu = true};
+      Cpu cpu(3, reference);
+      const Tensor whole(dtype, x.shape()), strips(dtype, x.shape()), statistics(DType::f32, {6, 2});
+      group_norm(cpu, x, args, whole);
+      group_norm_statistics(cpu, x, args, statistics);
+      for (std::int64_t first = 0; first < 23; first += 5) {
+        const auto rows = [&](const Tensor& map) {
+          const std::int64_t count = std::min<std::int64_t>(5, 23 - first);
+          return TensorView(map.view().row_bytes(first * 17), dtype, {count, 17, 24});
+        };
+        group_norm_apply(cpu, rows(x), args, statistics, rows(strips));
+      }
+      EXPECT_TRUE(same_bits(strips, whole)) << name_of(dtype) << (reference ? ", plain" : ", fast");
+    }
+  }
+}
+
+TEST(GroupNormErrors, statistics_of_another_map) {
+  Cpu cpu;
+  const Tensor x = Tensor::zeros(DType::f32, {2, 2, 8}), vector = Tensor::zeros(DType::f32, {8}), y(DType::f32, {2, 2, 8});
+  const GroupNormArgs args{.weight = vector, .bias = vector, .groups = 4, .eps = 1e-6f};
+  for (const Tensor* wrong : {&x, &vector, &y}) {
+    EXPECT_THROW(group_norm_statistics(cpu, x, args, *wrong), InvalidArgument);
+    EXPECT_THROW(group_norm_apply(cpu, x, args, *wrong, y), InvalidArgument);
+  }
+}
+
 TEST(GroupNormErrors, groups_that_do_not_divide) {
   Cpu cpu;
   const Tensor x = Tensor::zeros(DType::f32, {2, 2, 10}), vector = Tensor::zeros(DType::f32, {10}), y(DType::f32, {2, 2, 10});

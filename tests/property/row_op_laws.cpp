@@ -3,6 +3,7 @@
 #include "ops/embed/embed.h"
 #include "ops/gated_act/gated_act.h"
 #include "ops/norm_modulate/norm_modulate.h"
+#include "ops/quantize/dequantize_rows.h"
 #include "ops/quantize/quantize_rows.h"
 #include "ops/rope/rope.h"
 #include "property/op_support.h"
@@ -51,6 +52,48 @@ TEST(QuantizeRows, fast_equals_plain) {
       EXPECT_TRUE(same_codes(fast, plain)) << name_of(dtype) << " " << group;
     }
   }
+}
+
+TEST(QuantizeRows, smoothed_rows_are_the_rows_smoothed_before) {
+  Random random(14);
+  const Tensor s = random.floats(DType::f32, {192});
+  for (const DType dtype : kFloats) {
+    for (const Smoothing way : {Smoothing::divide, Smoothing::multiply}) {
+      const Tensor x = random.floats(dtype, {23, 192});
+      Tensor smoothed = to_float_tensor(x);
+      for (int m = 0; m < 23; ++m) undo_smoothing(smoothed.as<float>() + m * 192, 192, way, s.as<float>());
+      const Codes expected(23, 192, 16), plain(23, 192, 16), fast(23, 192, 16);
+      Cpu reference(1, true), cpu(3);
+      quantize_rows(reference, smoothed, expected);
+      quantize_rows(reference, x, plain, {way, s});
+      quantize_rows(cpu, x, fast, {way, s});
+      EXPECT_TRUE(same_codes(plain, expected)) << name_of(dtype) << " " << int(way);
+      EXPECT_TRUE(same_codes(fast, expected)) << name_of(dtype) << " " << int(way);
+      EXPECT_THROW(quantize_rows(cpu, x, fast, {way, random.floats(DType::f32, {191})}), InvalidArgument);
+    }
+  }
+}
+
+TEST(DequantizeRows, is_the_product_rounded_once) {
+  Random random(15);
+  Cpu cpu(3);
+  const Tensor x = random.floats(DType::f32, {2000, 96});
+  const Codes codes(2000, 96);
+  quantize_rows(cpu, x, codes);
+  for (const DType dtype : kFloats) {
+    const Tensor y(dtype, {2000, 96});
+    dequantize_rows(cpu, codes, y);
+    for (std::int64_t i = 0; i < 2000 * 96; ++i) {
+      const float want = float(codes.q.as<std::int8_t>()[i]) * codes.scale.as<float>()[i / 96];
+      float stored = 0, got = 0;
+      std::byte rounded[4];
+      store_from_float(&want, 1, dtype, rounded);
+      load_as_float(rounded, dtype, 1, &stored);
+      load_as_float(y.as<std::byte>() + i * std::int64_t(bytes_of(dtype)), dtype, 1, &got);
+      ASSERT_EQ(got, stored) << name_of(dtype) << " " << i;
+    }
+  }
+  EXPECT_THROW(dequantize_rows(cpu, codes, Tensor(DType::f32, {2000, 95})), InvalidArgument);
 }
 
 TEST(QuantizeRows, all_zero_row_and_nan_row) {

@@ -34,11 +34,13 @@ bool DecoderFootprint::is_of_attention(std::string_view name) const {
   return false;
 }
 
-nn::Footprint DecoderFootprint::maps(std::int64_t latent_h, std::int64_t latent_w) const {
+nn::Footprint DecoderFootprint::maps(std::int64_t latent_h, std::int64_t latent_w, std::int64_t strip_elements) const {
   nn::Footprint sum;
-  const std::int64_t largest = largest_map(spec_, latent_h, latent_w, true);
-  for (int i = 0; i < 3; ++i) sum.add_tensor(residual_, {largest});
-  if (rows_ == DType::f16) sum.add_tensor(rows_, {largest});  // conv2d's, from the scratch arena
+  const MapSizes sizes = map_sizes(spec_, latent_h, latent_w, true, strip_elements);
+  sum.add_tensor(residual_, {sizes.block});
+  sum.add_tensor(rows_, {sizes.strips[0]});
+  sum.add_tensor(residual_, {sizes.strips[1]});
+  if (rows_ == DType::f16) sum.add_tensor(rows_, {sizes.read});  // conv2d's, from the scratch arena
   sum.add_tensor(DType::f32, {latent_h, latent_w, config_.latent_channels});
   sum.add_tensor(DType::f32, {latent_h * config_.scale(), latent_w * config_.scale(), config_.image_channels});
   return sum;

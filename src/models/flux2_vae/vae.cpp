@@ -149,9 +149,9 @@ Tensor Vae::patchify(const TensorView& latent) const {
   return tokens;
 }
 
-Tensor Vae::decode(ExecContext& ctx, const TensorView& latent) const {
+Tensor Vae::decode(ExecContext& ctx, const TensorView& latent, std::int64_t strip_elements) const {
   impl_->check_map(latent, "the latent", impl_->config.latent_channels, 1);
-  return impl_->decoder->run(ctx, latent);
+  return impl_->decoder->run(ctx, latent, strip_elements);
 }
 
 Tensor Vae::encode(ExecContext& ctx, const TensorView& image) const {

@@ -31,6 +31,10 @@ struct Config {
   static Config read(const std::filesystem::path& folder);
 };
 
+// Elements of a strip: rows of a map that are normalised and convolved at a time. In bf16 that many fit the L2 of a large GPU; fewer would leave SMs idle in
+// the last wave of a convolution.
+inline constexpr std::int64_t kStripElements = std::int64_t(1) << 24;
+
 class Vae {
  public:
   // Diffusers names and the original internal ones (spec section 9.5) are both accepted. Maps between layers are of the types that `precision`
@@ -51,8 +55,8 @@ class Vae {
   Tensor unpatchify(const TensorView& tokens, int grid_h, int grid_w) const;  // -> [H/8, W/8, latent_channels]
   Tensor patchify(const TensorView& latent) const;
 
-  // f32 [h, w, latent_channels] -> f32 [8h, 8w, 3], nominal range [-1, 1].
-  Tensor decode(ExecContext& ctx, const TensorView& latent) const;
+  // f32 [h, w, latent_channels] -> f32 [8h, 8w, 3], nominal range [-1, 1]. The strips cost or save memory and time; they do not show in the picture.
+  Tensor decode(ExecContext& ctx, const TensorView& latent, std::int64_t strip_elements = kStripElements) const;
   // f32 [H, W, 3] in [-1, 1] -> the mean, f32 [H/8, W/8, latent_channels]. H and W are multiples of 8.
   Tensor encode(ExecContext& ctx, const TensorView& image) const;
 

@@ -151,6 +151,10 @@ std::unique_ptr<Session> Conditioning::prepare(ExecContext& ctx, const Precision
   auto state = std::make_unique<SessionState>();
   state->owner = &config_;
   state->lora = lora;
+  if (lora != nullptr && !ctx.device.is_cpu()) {
+    state->placed_loras = nn::place_loras(ctx, *lora, precision.rows);
+    state->lora = &state->placed_loras.terms;
+  }
   state->text_rows = features ? features->rows() : 0;
   state->image_rows = std::int64_t(grid.height) * grid.width;
   state->steps = int(times.size());

@@ -26,7 +26,8 @@ class SessionState final : public Session {
   Tensor modulation{};              // f32 [steps, layers * 4D]
   Tensor final_scale{};             // f32 [steps, D]
   Tensor current{};                 // f32 [layers * 4D + D], on a GPU: one step's rows, where a recorded forward pass finds them. See select_step
-  const LoraTerms* lora = nullptr;  // the caller's, who keeps them as long as this session
+  nn::PlacedLoras placed_loras{};   // on a GPU
+  const LoraTerms* lora = nullptr;  // those, or on the CPU the caller's, who keeps them as long as this session; null: none
 
   std::int64_t rows() const { return text_rows + image_rows; }
   // f32 [4D] and f32 [D] of a step; on a GPU always of the step selected last.

@@ -189,7 +189,7 @@ void Dit::Impl::mlp(ExecContext& ctx, const DitBlock& block, const SessionState&
   const ArenaScope scope(*ctx.scratch);
   const nn::LoraLinear w13 = w13_of(session, block), w2 = session.with_lora(block.w2, block.index, "feed_forward.w2");
   const std::int64_t width = config.intermediate;
-  if (block.w13.has_pairs()) {  // the product of the halves leaves the projection's epilogue, and w2 quantises its rows itself
+  if (block.w13.has_pairs() && !w13.has_terms()) {  // the product of the halves leaves the projection's epilogue, and w2 quantises its rows itself
     const TensorView product = nn::scratch_tensor(ctx, precision.residual, {rows, width}, "MLP hidden rows");
     w13.forward(ctx, x, {.activation = Activation::silu_mul, .mod_gate = {}, .residual = {}}, product);
     return w2.forward(ctx, product, {}, y);

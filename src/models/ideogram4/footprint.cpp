@@ -1,11 +1,14 @@
 #include "models/ideogram4/footprint.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/checked_math.h"
 #include "models/checkpoint.h"
 #include "models/ideogram4/conditioning.h"
 #include "models/ideogram4/params.h"
+#include "nn/lora.h"
 #include "weights/weight_store.h"
 
 namespace octavo::ideogram4 {
@@ -53,6 +56,8 @@ DitFootprint::DitFootprint(const std::filesystem::path& folder, const std::strin
   const std::vector<std::string_view> unread = has_text ? std::vector<std::string_view>{} : std::vector<std::string_view>{text_prefix};
   (void)store.check(parameters(config_, names, has_text), unread);
 
+  nn::LinearUse in_pairs(precision);
+  in_pairs.pairs_rows = true;
   const nn::LinearUse inside(precision), outside(NumberFormat{}, precision.activation.is_quantized(), precision.dequantizes());
   const auto norm = [&](std::string_view name, int l, nn::Footprint& sum) { sum.add_tensor(std::int64_t(store.get(names.layer(l, name)).bytes())); };
   const auto biased = [&](const std::string& module, nn::Footprint& sum) {
@@ -67,18 +72,18 @@ DitFootprint::DitFootprint(const std::filesystem::path& folder, const std::strin
   for (int l = 0; l < config_.layers; ++l) {
     Layer layer;
     nn::Footprint sum;
-    const auto linear = [&](const std::vector<nn::LinearPart>& parts) {
-      const nn::LinearPlan plan = nn::plan_linear(store, parts, false, inside);
+    const auto linear = [&](const std::vector<nn::LinearPart>& parts, const nn::LinearUse& use) {
+      const nn::LinearPlan plan = nn::plan_linear(store, parts, false, use);
       sum += plan.memory;
       return plan;
     };
-    layer.qkv = linear(names.qkv(config_, l));
-    layer.attention_output = linear({{names.attention_output(l)}});
-    layer.w13 = linear({{names.layer(l, "feed_forward.w1")}, {names.layer(l, "feed_forward.w3")}});
-    layer.w2 = linear({{names.layer(l, "feed_forward.w2")}});
+    layer.qkv = linear(names.qkv(config_, l), inside);
+    layer.attention_output = linear({{names.attention_output(l)}}, inside);
+    layer.w13 = linear({{names.layer(l, "feed_forward.w1")}, {names.layer(l, "feed_forward.w3")}}, in_pairs);
+    layer.w2 = linear({{names.layer(l, "feed_forward.w2")}}, inside);
     layers_.push_back(std::move(layer));
     layer_bytes_.push_back(sum);
-    constexpr int kMostTensors = 14;  // a matrix and a scale for each of seven parts
+    constexpr int kMostTensors = 21;  // a matrix, a scale and a smoothing vector for each of seven parts
     largest_streamed_ = std::max(largest_streamed_, packed_bytes(sum, kMostTensors));
     for (const std::string_view name :
          {"attention.norm_q.weight", "attention.norm_k.weight", "attention_norm1.weight", "attention_norm2.weight", "ffn_norm1.weight", "ffn_norm2.weight"}) {
@@ -108,49 +113,78 @@ nn::Footprint DitFootprint::session(Device device, const PictureSize& size) cons
   return sum;
 }
 
+nn::Footprint DitFootprint::placed_loras(const PictureSize& size) const {
+  nn::Footprint sum;
+  if (size.lora != nullptr) sum.add_tensor(nn::placed_lora_bytes(*size.lora, rows_));
+  return sum;
+}
+
 nn::Footprint DitFootprint::placed_features(const PictureSize& size) const {
   nn::Footprint sum;
   if (size.text_rows > 0) sum.add_tensor(DType::f32, {size.text_rows, config_.llm_features});
   return sum;
 }
 
-std::int64_t DitFootprint::prepare_scratch_bytes(const PictureSize& size) const {
+DitFootprint::Projection DitFootprint::projection(const nn::LinearPlan& plan, const PictureSize& size, const std::string& name) const {
+  if (size.lora == nullptr) return {plan};
+  const auto found = size.lora->find(name);
+  return found == size.lora->end() ? Projection{plan} : Projection{plan, found->second};
+}
+
+// What nn::LoraLinear takes and gives back for rows of `x`; s8: codes from a producer.
+void DitFootprint::take_linear(nn::ScratchCount& scratch, Device device, const Projection& linear, std::int64_t rows, DType x) const {
+  linear.plan.take_scratch(scratch, device, rows, x);
+  nn::take_lora_scratch(scratch, device, linear.terms, rows, x, rows_);
+}
+
+std::int64_t DitFootprint::prepare_scratch_bytes(Device device, const PictureSize& size) const {
   nn::ScratchCount scratch;
+  const auto take = [&](const nn::LinearPlan& plan, const std::string& name, std::int64_t rows) {
+    take_linear(scratch, device, projection(plan, size, name), rows, DType::f32);
+  };
   if (size.text_rows > 0) {
     const std::int64_t rows = std::min(kTextRowsPerPanel, size.text_rows);
     scratch.take(DType::f32, {rows, config_.llm_features});
-    text_.take_scratch(scratch, rows);
+    take(text_, "llm_cond_proj", rows);
     scratch.rewind(0);
   }
   scratch.take(DType::f32, {size.steps, config_.hidden()});
   scratch.take(DType::f32, {size.steps, config_.hidden()});
   scratch.take(DType::f32, {size.steps, config_.adaln});
-  for (const nn::LinearPlan* linear : {&time_in_, &time_out_, &adaln_, &final_modulation_}) linear->take_scratch(scratch, size.steps);
+  take(time_in_, "t_embedding.mlp_in", size.steps);
+  take(time_out_, "t_embedding.mlp_out", size.steps);
+  take(adaln_, "adaln_proj", size.steps);
+  for (int l = 0; l < config_.layers; ++l) take(final_modulation_, fmt::format("layers.{}.adaln_modulation", l), size.steps);  // wide as that one
+  take(final_modulation_, "final_layer.adaln_modulation", size.steps);
   return scratch.most();
 }
 
-// `rows` are the keys and values, `live_rows` those that are still wanted behind the attention.
-void DitFootprint::take_layer(nn::ScratchCount& scratch, Device device, const Layer& layer, std::int64_t rows, std::int64_t live_rows,
-                              AttentionKind attention) const {
-  const std::int64_t mark = scratch.mark(), hidden = config_.hidden(), width = config_.intermediate;
-  const bool is_wide = !device.is_cpu() && residual_ != rows_;  // what w2 reads
+// Keys and values come from all rows; `live_rows` are those that are still wanted behind the attention.
+void DitFootprint::take_layer(nn::ScratchCount& scratch, Device device, int index, std::int64_t live_rows, const PictureSize& size) const {
+  const std::int64_t mark = scratch.mark(), hidden = config_.hidden(), width = config_.intermediate, rows = size.text_rows + size.image_rows;
+  const Layer& layer = layers_[std::size_t(index)];
+  const auto of = [&](const nn::LinearPlan& plan, std::string_view name) { return projection(plan, size, fmt::format("layers.{}.{}", index, name)); };
+  const Projection qkv = of(layer.qkv, "attention.qkv"), output = of(layer.attention_output, "attention.o");
+  const Projection w13 = of(layer.w13, "feed_forward.w13"), w2 = of(layer.w2, "feed_forward.w2");
+  const auto form = [&](const Projection& linear) { return linear.reads_codes() ? DType::s8 : rows_; };
   scratch.take(rows_, {rows, 3 * hidden});
-  if (!layer.qkv.input.is_quantized) layer.qkv.take_scratch(scratch, rows);
+  take_linear(scratch, device, qkv, rows, form(qkv));
   scratch.take(rows_, {live_rows, hidden});
-  if (attention == AttentionKind::int8) take_attention_codes(scratch, device, config_, rows, live_rows);
-  layer.attention_output.take_scratch(scratch, live_rows);
+  if (size.attention == AttentionKind::int8) take_attention_codes(scratch, device, config_, rows, live_rows);
+  take_linear(scratch, device, output, live_rows, rows_);
   scratch.rewind(mark);
-  if (!device.is_cpu() && layer.w13.input.is_quantized) {  // rows in pairs: the product alone is written, in floats
+  if (!device.is_cpu() && layer.w13.has_pairs && w13.terms.empty()) {  // the product alone is written, in floats
     scratch.take(residual_, {live_rows, width});
-    layer.w2.take_scratch(scratch, live_rows, is_wide);
+    take_linear(scratch, device, w13, live_rows, form(w13));
+    take_linear(scratch, device, w2, live_rows, residual_);
     scratch.rewind(mark);
     return;
   }
   const std::int64_t panel = mlp_panel_rows(device, live_rows);
   scratch.take(rows_, {panel, 2 * width});
-  take_rows(scratch, layer.w2.input.is_quantized, residual_, panel, width);
-  if (!layer.w13.input.is_quantized) layer.w13.take_scratch(scratch, panel);
-  if (!layer.w2.input.is_quantized) layer.w2.take_scratch(scratch, panel, is_wide);
+  take_rows(scratch, w2.reads_codes(), residual_, panel, width);
+  take_linear(scratch, device, w13, panel, form(w13));
+  take_linear(scratch, device, w2, panel, w2.reads_codes() ? DType::s8 : residual_);
   scratch.rewind(mark);
 }
 
@@ -159,17 +193,19 @@ std::int64_t DitFootprint::forward_scratch_bytes(Device device, const PictureSiz
   nn::ScratchCount scratch;
   scratch.take(residual_, {rows, hidden});
   scratch.take(residual_, {rows, hidden});
-  for (const bool is_quantized : {false, true}) {
-    const bool is_read = std::any_of(layers_.begin(), layers_.end(), [&](const Layer& layer) {
-      return layer.qkv.input.is_quantized == is_quantized || layer.w13.input.is_quantized == is_quantized;
-    });
-    if (is_read) take_rows(scratch, is_quantized, rows_, rows, hidden);
+  bool reads[2] = {};  // floats, codes
+  for (int l = 0; l < config_.layers; ++l) {
+    const Layer& layer = layers_[std::size_t(l)];
+    reads[projection(layer.qkv, size, fmt::format("layers.{}.attention.qkv", l)).reads_codes()] = true;
+    reads[projection(layer.w13, size, fmt::format("layers.{}.feed_forward.w13", l)).reads_codes()] = true;
   }
-  input_.take_scratch(scratch, size.image_rows);
-  for (std::size_t l = 0; l < layers_.size(); ++l)
-    take_layer(scratch, device, layers_[l], rows, l + 1 == layers_.size() ? size.image_rows : rows, size.attention);
+  for (const bool is_quantized : {false, true}) {
+    if (reads[is_quantized]) take_rows(scratch, is_quantized, rows_, rows, hidden);
+  }
+  take_linear(scratch, device, projection(input_, size, "input_proj"), size.image_rows, DType::f32);
+  for (int l = 0; l < config_.layers; ++l) take_layer(scratch, device, l, l + 1 == config_.layers ? size.image_rows : rows, size);
   scratch.take(DType::f32, {size.image_rows, hidden});
-  output_.take_scratch(scratch, size.image_rows);
+  take_linear(scratch, device, projection(output_, size, "final_layer.linear"), size.image_rows, DType::f32);
   return scratch.most();
 }
 

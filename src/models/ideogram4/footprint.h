@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct PictureSize {
   std::int64_t image_rows = 0;
   std::int64_t steps = 0;
   AttentionKind attention = AttentionKind::automatic;
+  const LoraTerms* lora = nullptr;  // as Dit::prepare takes them; null: none
 };
 
 class DitFootprint {
@@ -37,18 +39,27 @@ class DitFootprint {
   const nn::Footprint& conditioning() const { return conditioning_; }  // what only prepare() reads
   const nn::Footprint& rest() const { return rest_; }
 
-  // What a Session keeps on the device, the features that prepare() brings there, and what it and forward() take from the scratch arena at most, without the
-  // workspaces of the ops.
+  // What a Session keeps on the device (its LoRAs apart), the features that prepare() brings there, and what it and forward() take from the scratch arena at
+  // most, without the workspaces of the ops.
   nn::Footprint session(Device device, const PictureSize& size) const;
+  nn::Footprint placed_loras(const PictureSize& size) const;
   nn::Footprint placed_features(const PictureSize& size) const;
-  std::int64_t prepare_scratch_bytes(const PictureSize& size) const;
+  std::int64_t prepare_scratch_bytes(Device device, const PictureSize& size) const;
   std::int64_t forward_scratch_bytes(Device device, const PictureSize& size) const;
 
  private:
   struct Layer {
     nn::LinearPlan qkv{}, attention_output{}, w13{}, w2{};
   };
-  void take_layer(nn::ScratchCount& scratch, Device device, const Layer& layer, std::int64_t rows, std::int64_t live_rows, AttentionKind attention) const;
+  // One of them as a session with LoRAs runs it, and the rows that it gets.
+  struct Projection {
+    const nn::LinearPlan& plan;
+    std::span<const LoraTerm> terms{};
+    bool reads_codes() const { return plan.input.is_quantized && terms.empty(); }
+  };
+  Projection projection(const nn::LinearPlan& plan, const PictureSize& size, const std::string& name) const;
+  void take_linear(nn::ScratchCount& scratch, Device device, const Projection& linear, std::int64_t rows, DType x) const;
+  void take_layer(nn::ScratchCount& scratch, Device device, int layer, std::int64_t live_rows, const PictureSize& size) const;
 
   Config config_{};
   DType rows_ = DType::f32, residual_ = DType::f32;

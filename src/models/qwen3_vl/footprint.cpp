@@ -48,13 +48,13 @@ std::int64_t TextFootprint::scratch_bytes(Device device, std::int64_t tokens) co
   for (const Layer& layer : layers_) {
     scratch.take(rows_, {tokens, q_columns + 2 * kv_columns});
     scratch.take(rows_, {tokens, q_columns});
-    layer.qkv.take_scratch(scratch, tokens);
-    layer.attention_output.take_scratch(scratch, tokens);
+    layer.qkv.take_scratch(scratch, device, tokens, rows_);
+    layer.attention_output.take_scratch(scratch, device, tokens, rows_);
     scratch.rewind(mark);
     scratch.take(rows_, {tokens, 2 * width});
-    layer.gate_up.take_scratch(scratch, tokens);
+    layer.gate_up.take_scratch(scratch, device, tokens, rows_);
     scratch.take(residual_, {tokens, width});
-    layer.down.take_scratch(scratch, tokens, !device.is_cpu() && residual_ != rows_);
+    layer.down.take_scratch(scratch, device, tokens, residual_);
     scratch.rewind(mark);
   }
   return scratch.most();

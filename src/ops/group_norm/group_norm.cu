@@ -92,9 +92,12 @@ __global__ void __launch_bounds__(kThreads) group_apply_general_kernel(const Gro
 
 }  // namespace
 
-void launch_group_norm(const GroupNormLaunch& launch, void* stream) {
+void launch_group_norm_statistics(const GroupNormLaunch& launch, void* stream) {
   cuda_check(cuda::launch_rows(&group_sums_kernel, std::int64_t(kGroupNormChunks) * launch.groups, kThreads, 0, stream, launch), "group_norm: sums");
   cuda_check(cuda::launch_rows(&group_statistics_kernel, launch.groups, 32, 0, stream, launch), "group_norm: statistics");
+}
+
+void launch_group_norm_apply(const GroupNormLaunch& launch, void* stream) {
   const std::int64_t count = launch.pixels * launch.channels;
   const bool is_fast = launch.channels % 8 == 0 && cuda::is_aligned_16(launch.x, 0) && cuda::is_aligned_16(launch.y, 0);
   if (!is_fast) {

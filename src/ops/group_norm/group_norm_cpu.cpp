@@ -6,14 +6,10 @@
 
 namespace octavo {
 
-void group_norm_cpu(const TensorView& x, const GroupNormArgs& args, const TensorView& y) {
+void group_norm_statistics_cpu(const TensorView& x, const GroupNormArgs& args, const TensorView& statistics) {
   const std::int64_t pixels = x.rows(), channels = x.columns(), group_channels = channels / args.groups;
   const Tensor in = to_float_tensor(x);
-  const Tensor weight = to_float_tensor(args.weight);
-  const Tensor bias = to_float_tensor(args.bias);
   const double count = double(pixels) * double(group_channels);
-  std::vector<float> out(static_cast<std::size_t>(channels));
-  std::vector<float> means, inv_deviations;
   for (int g = 0; g < args.groups; ++g) {
     const float* first = in.as<float>() + g * group_channels;
     double sum = 0;
@@ -25,13 +21,21 @@ void group_norm_cpu(const TensorView& x, const GroupNormArgs& args, const Tensor
     for (std::int64_t p = 0; p < pixels; ++p) {
       for (std::int64_t c = 0; c < group_channels; ++c) squares += (double(first[p * channels + c]) - mean) * (double(first[p * channels + c]) - mean);
     }
-    means.push_back(float(mean));
-    inv_deviations.push_back(float(1.0 / std::sqrt(squares / count + double(args.eps))));
+    statistics.row<float>(g)[0] = float(mean);
+    statistics.row<float>(g)[1] = float(1.0 / std::sqrt(squares / count + double(args.eps)));
   }
+}
+
+void group_norm_apply_cpu(const TensorView& x, const GroupNormArgs& args, const TensorView& statistics, const TensorView& y) {
+  const std::int64_t pixels = x.rows(), channels = x.columns(), group_channels = channels / args.groups;
+  const Tensor in = to_float_tensor(x);
+  const Tensor weight = to_float_tensor(args.weight);
+  const Tensor bias = to_float_tensor(args.bias);
+  std::vector<float> out(static_cast<std::size_t>(channels));
   for (std::int64_t p = 0; p < pixels; ++p) {
     for (std::int64_t c = 0; c < channels; ++c) {
-      const auto g = std::size_t(c / group_channels);
-      float v = (in.as<float>()[p * channels + c] - means[g]) * inv_deviations[g];
+      const float* of_group = statistics.row<const float>(c / group_channels);
+      float v = (in.as<float>()[p * channels + c] - of_group[0]) * of_group[1];
       v = v * weight.as<float>()[c] + bias.as<float>()[c];
       if (args.silu) v = v / (1.0f + std::exp(-v));
       out[std::size_t(c)] = v;

@@ -62,19 +62,30 @@ std::vector<double> group_means(const std::vector<double>& total, int groups, do
 
 }  // namespace
 
-void group_norm_cpu_fast(ExecContext& ctx, const TensorView& x, const GroupNormArgs& args, const TensorView& y) {
+void group_norm_statistics_cpu_fast(ExecContext& ctx, const TensorView& x, const GroupNormArgs& args, const TensorView& statistics) {
   const std::int64_t channels = x.columns();
   if (x.shape.elements() == 0) return;
-  const Tensor weight = to_float_tensor(args.weight);
-  const Tensor bias = to_float_tensor(args.bias);
   const auto sums = channel_sums(*ctx.pool, x, [&](double* to, const float* row) { add_to(to, row, channels); });
   const auto means = group_means(sums, args.groups, double(x.rows()));
   const auto squares = channel_sums(*ctx.pool, x, [&](double* to, const float* row) { add_squares_to(to, row, means.data(), channels); });
   const auto variances = group_means(squares, args.groups, double(x.rows()));
+  for (int g = 0; g < args.groups; ++g) {
+    const std::size_t c = std::size_t(g * (channels / args.groups));
+    statistics.row<float>(g)[0] = float(means[c]);
+    statistics.row<float>(g)[1] = float(1.0 / std::sqrt(variances[c] + double(args.eps)));
+  }
+}
+
+void group_norm_apply_cpu_fast(ExecContext& ctx, const TensorView& x, const GroupNormArgs& args, const TensorView& statistics, const TensorView& y) {
+  const std::int64_t channels = x.columns();
+  if (x.shape.elements() == 0) return;
+  const Tensor weight = to_float_tensor(args.weight);
+  const Tensor bias = to_float_tensor(args.bias);
   std::vector<float> centers, inv_deviations;
-  for (std::size_t c = 0; c < means.size(); ++c) {
-    centers.push_back(float(means[c]));
-    inv_deviations.push_back(float(1.0 / std::sqrt(variances[c] + double(args.eps))));
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const float* of_group = statistics.row<const float>(c / (channels / args.groups));
+    centers.push_back(of_group[0]);
+    inv_deviations.push_back(of_group[1]);
   }
   cpu::for_each_rows(*ctx.pool, x.rows(), channels, kChunk, [&](std::int64_t first, std::int64_t count) {
     std::vector<float> values(static_cast<std::size_t>(channels));

@@ -26,11 +26,10 @@ struct GroupNormLaunch {
   float* statistics = nullptr;  // [groups, 2] mean and 1 / deviation
 };
 
-inline std::int64_t group_norm_scratch_bytes(int groups) {
-  return std::int64_t(groups) * 2 * (kGroupNormChunks * std::int64_t(sizeof(double)) + std::int64_t(sizeof(float)));
-}
+inline std::int64_t group_norm_partial_bytes(int groups) { return std::int64_t(groups) * 2 * kGroupNormChunks * std::int64_t(sizeof(double)); }
 
-// Three kernels on `stream` (a cudaStream_t); throws DeviceError if a launch fails.
-void launch_group_norm(const GroupNormLaunch& launch, void* stream);
+// Kernels on `stream` (a cudaStream_t): x to `statistics`, and both to y. Throw DeviceError if a launch fails.
+void launch_group_norm_statistics(const GroupNormLaunch& launch, void* stream);
+void launch_group_norm_apply(const GroupNormLaunch& launch, void* stream);
 
 }  // namespace octavo

@@ -38,6 +38,8 @@ constexpr int kDescScaleModeA = 31;
 constexpr int kDescScaleModeB = 32;
 constexpr int kScaleOuterVector = 3;
 constexpr int kPreferenceWorkspace = 1;
+constexpr int kPreferenceReductions = 3;
+constexpr std::uint32_t kReduceInComputeType = 2;
 
 struct Library {
   int (*create)(Handle*) = nullptr;

@@ -22,7 +22,7 @@ inline std::vector<float> floats_of(const std::optional<TensorView>& vector) {
 }
 
 // Finishes one row in place and stores it as columns [first, first + count) of row m of y:
-//   v += bias;  v = silu(v);  v *= mod_gate;  v += residual.  bias and mod_gate are whole vectors [N], or empty.
+//   v += bias;  v = silu(v);  v *= mod_gate;  v *= factor;  v += residual.  bias and mod_gate are whole vectors [N], or empty.
 inline void finish_row(float* v, std::int64_t m, std::int64_t first, std::int64_t count, const std::vector<float>& bias, const std::vector<float>& mod_gate,
                        const Epilogue& epilogue, const TensorView& y) {
   if (!bias.empty()) {
@@ -33,6 +33,9 @@ inline void finish_row(float* v, std::int64_t m, std::int64_t first, std::int64_
   }
   if (!mod_gate.empty()) {
     for (std::int64_t n = 0; n < count; ++n) v[n] *= mod_gate[std::size_t(first + n)];
+  }
+  if (epilogue.factor != 1) {
+    for (std::int64_t n = 0; n < count; ++n) v[n] *= epilogue.factor;
   }
   if (epilogue.residual) {
     const TensorView& residual = *epilogue.residual;

@@ -13,7 +13,8 @@ struct FloatLinearLaunch {
   const void* bias = nullptr;  // [N]
   cuda::RowType bias_type = cuda::RowType::f32;
   bool silu = false;
-  const float* mod_gate = nullptr;   // [N]
+  const float* mod_gate = nullptr;  // [N]
+  float factor = 1;
   cuda::RowsIn residual{};           // null data: none
   const float* row_scale = nullptr;  // [M]: of x's rows; their sums are multiplied by it first
 };

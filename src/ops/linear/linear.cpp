@@ -29,6 +29,8 @@ void check_around(const std::string& op, const TensorView& x, const LinearWeight
     throw InvalidArgument(
         fmt::format("{}: silu_mul needs an s8 weight with an even number of rows, and no gate or residual; the weight is {}", op, describe(w.weight)));
   }
+  if (epilogue.factor != 1 && w.weight.dtype == DType::s8)
+    throw InvalidArgument(fmt::format("{}: a factor of {} needs a float weight; the weight is {}", op, epilogue.factor, describe(w.weight)));
   check_float_matrix(op, "y", y, x.rows(), epilogue.activation == Activation::silu_mul ? n / 2 : n, x.device);
   check_apart(op, "x", x, y);
   if (epilogue.mod_gate) check_vector(op, "mod_gate", *epilogue.mod_gate, DType::f32, n, x.device);
@@ -96,6 +98,17 @@ void linear(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, co
   if (y.device.is_cpu()) return ctx.reference ? linear_cpu(x, w, epilogue, y) : linear_cpu_fast(ctx, x, w, epilogue, y);
   if constexpr (build::has_cuda && kLinearHasCuda) return linear_cuda(ctx, x, w, epilogue, y);
   no_gpu_body("linear");
+}
+
+void linear_halves(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const TensorView& y) {
+  check_linear(x, w, {}, y);
+  if (w.out_features() % 2 != 0 || w.bias)
+    throw InvalidArgument(fmt::format("{}: the halves of {} rows{} are asked for; an even number and no bias are needed", who(w), w.out_features(),
+                                      w.bias ? " with a bias" : ""));
+  const OpSpan span(ctx, [&] { return product_work(w.name, x.q, w.weight, y); });
+  if (y.device.is_cpu()) return linear_halves_cpu(ctx, x, w, y);
+  if constexpr (build::has_cuda && kLinearHasCuda) return linear_halves_cuda(ctx, x, w, y);
+  no_gpu_body("linear_halves");
 }
 
 bool linear_head_norm_rope(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const HeadNormRope& heads, const TensorView& y) {

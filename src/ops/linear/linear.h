@@ -20,6 +20,7 @@ struct LinearWeights {
   std::optional<TensorView> bias{};   // f32, bf16 or f16 [N]
   int rotation_group = 0;             // ConvRot group that the s8 weight was rotated with; 0: none
   bool rounds_x = false;              // beside a float16 weight a GPU may round wider rows to float16, each after a power of two
+  RowSmoothing smoothing{};           // what the rows for the s8 weight go through before their rotation (quantize_rows); no product looks at it
 
   std::int64_t out_features() const { return weight.shape[0]; }
   std::int64_t in_features() const { return weight.shape[1]; }
@@ -37,6 +38,11 @@ void linear(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const
 // x.q s8 [M,K], x.scale f32 [M]; w s8 [N,K], w.scale f32 [N]; y f32/bf16/f16 [M,N], or [M,N/2] for silu_mul; rows may be strided. acc is int32, exact.
 // Throws InvalidArgument on shapes, on a rotation that differs between x and w, and on K > 133 144 (the sum could overflow).
 void linear(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y);
+
+// The same through a weight whose rows alternate, as silu_mul wants them, with each half of the outputs side by side:
+//   y[m, h N/2 + n] = (float(acc) · x.scale[m]) · w.scale[2n + h],  acc = Σ_k x.q[m,k] · w.q[2n + h, k],  h = 0, 1     y [M,N]
+// Throws as linear does, and InvalidArgument if N is odd or there is a bias.
+void linear_halves(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const TensorView& y);
 
 // What head_norm_rope (ops/rope/rope.h) is told about a projection whose outputs are [q | k | v], a third each: heads of norm_q.elements() columns.
 struct HeadNormRope {

@@ -14,6 +14,13 @@ std::int32_t dot(const std::int8_t* x, const std::int8_t* w, std::int64_t k_coun
   return acc;
 }
 
+// [M, N] in float32, in the order of the weight's rows.
+Tensor alternating(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w) {
+  Tensor both(DType::f32, {x.q.rows(), w.out_features()}, {}, "gate and up");
+  ctx.reference ? linear_cpu(x, w, {}, both) : linear_cpu_fast(ctx, x, w, {}, both);
+  return both;
+}
+
 }  // namespace
 
 void linear_cpu(const TensorView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y) {
@@ -53,13 +60,23 @@ void linear_cpu(const QuantizedView& x, const LinearWeights& w, const Epilogue& 
 }
 
 void linear_silu_mul_cpu(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const TensorView& y) {
-  const Tensor both(DType::f32, {x.q.rows(), w.out_features()}, {}, "gate and up");
-  ctx.reference ? linear_cpu(x, w, {}, both) : linear_cpu_fast(ctx, x, w, {}, both);
+  const Tensor both = alternating(ctx, x, w);
   const TensorView pairs = both;
   std::vector<float> out(static_cast<std::size_t>(y.columns()));
   for (std::int64_t m = 0; m < y.rows(); ++m) {
     const float* v = pairs.row<float>(m);
     for (std::int64_t n = 0; n < y.columns(); ++n) out[std::size_t(n)] = v[2 * n] / (1.0f + std::exp(-v[2 * n])) * v[2 * n + 1];
+    store_from_float(out.data(), y.columns(), y.dtype, y.row_bytes(m));
+  }
+}
+
+void linear_halves_cpu(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const TensorView& y) {
+  const Tensor both = alternating(ctx, x, w);
+  const TensorView pairs = both;
+  const std::int64_t half = y.columns() / 2;
+  std::vector<float> out(static_cast<std::size_t>(y.columns()));
+  for (std::int64_t m = 0; m < y.rows(); ++m) {
+    for (std::int64_t n = 0; n < y.columns(); ++n) out[std::size_t(n % 2 * half + n / 2)] = pairs.row<float>(m)[n];
     store_from_float(out.data(), y.columns(), y.dtype, y.row_bytes(m));
   }
 }

@@ -15,6 +15,7 @@ namespace {
 
 namespace lt = cublaslt;
 constexpr std::size_t kWorkspaceBytes = 32u << 20;  // what the library's documentation recommends for Hopper
+constexpr std::int64_t kThinOutputs = 128;          // a LoRA's ranks; no layer of the full model is as thin
 
 // The library's handle and, for every product asked for so far, its descriptors and algorithm. One per process: making them costs a millisecond.
 class Products {
@@ -62,6 +63,8 @@ class Products {
     lt::Object preference = nullptr;
     library_.preference_create(&preference);
     library_.preference_set(preference, lt::kPreferenceWorkspace, &kWorkspaceBytes, sizeof kWorkspaceBytes);
+    // For so few outputs the library splits K: its partial sums then stay float32 instead of y's type. Others keep the algorithm, and the bits, that they had.
+    if (launch.n < kThinOutputs) library_.preference_set(preference, lt::kPreferenceReductions, &lt::kReduceInComputeType, sizeof lt::kReduceInComputeType);
     lt::Heuristic found{};
     int count = 0;
     const int status = library_.heuristic(handle, product.desc, product.a, product.b, product.d, product.d, preference, 1, &found, &count);
@@ -90,7 +93,9 @@ Products& products() {
 const std::string& cublaslt_missing() { return products().missing(); }
 
 bool linear_cublaslt(ExecContext& ctx, const FloatLinearLaunch& launch, Device device) {
-  const bool has_epilogue = launch.bias != nullptr || launch.silu || launch.mod_gate != nullptr || launch.residual.data != nullptr;
+  const cuda::RowsIn &y = launch.y, &residual = launch.residual;
+  const bool adds_to_y = residual.data != nullptr && residual.data == y.data && residual.stride == y.stride && residual.type == y.type;
+  const bool has_epilogue = launch.bias != nullptr || launch.silu || launch.mod_gate != nullptr || (residual.data != nullptr && !adds_to_y);
   const bool has_types =
       launch.x.type == launch.w.type && launch.x.type != cuda::RowType::f32 && (launch.y.type == launch.x.type || launch.y.type == cuda::RowType::f32);
   const bool is_aligned = cuda::is_aligned(launch.x) && cuda::is_aligned(launch.w) && cuda::is_aligned(launch.y);
@@ -101,9 +106,9 @@ bool linear_cublaslt(ExecContext& ctx, const FloatLinearLaunch& launch, Device d
   if (!product.exists) return false;
   const ArenaScope scope(*ctx.scratch);
   void* workspace = ctx.scratch->take(kWorkspaceBytes, "cuBLASLt workspace");
-  const float one = 1, zero = 0;
+  const float beta = adds_to_y ? 1 : 0;
   const int status =
-      products().library().matmul(handle, product.desc, &one, launch.w.data, product.a, launch.x.data, product.b, &zero, launch.y.data, product.d,
+      products().library().matmul(handle, product.desc, &launch.factor, launch.w.data, product.a, launch.x.data, product.b, &beta, launch.y.data, product.d,
                                   launch.y.data, product.d, &product.algorithm, workspace, kWorkspaceBytes, static_cast<cudaStream_t>(ctx.stream->handle()));
   if (status != lt::kSuccess)
     log::warn("dispatch", "cuBLASLt refused a product of M {}, N {}, K {} with status {}; our own kernel runs it", launch.m, launch.n, launch.k, status);

@@ -97,6 +97,22 @@ void linear_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& 
   run(ctx, who, problem, y.device);
 }
 
+// Every other row of a matrix is a matrix of twice the stride. Its scales are scratch, written by the kernel before: a product may read them only behind its
+// wait for that kernel, as it does.
+void linear_halves_cuda(ExecContext& ctx, const QuantizedView& x, const LinearWeights& w, const TensorView& y) {
+  const std::int64_t half = w.out_features() / 2;
+  const ArenaScope scope(*ctx.scratch);
+  float* scale = halves_on_gpu(ctx, *w.scale);
+  for (std::int64_t h = 0; h < 2; ++h) {
+    LinearWeights rows{.name = w.name, .weight = w.weight, .rotation_group = w.rotation_group};
+    rows.weight.data = w.weight.row_bytes(h);
+    rows.weight.shape = {half, w.in_features()};
+    rows.weight.row_stride = 2 * w.weight.row_stride;
+    rows.scale = TensorView(scale + h * half, DType::f32, {half}, y.device);
+    linear_cuda(ctx, x, rows, {}, y.column_range(h * half, half));
+  }
+}
+
 bool fits_head_norm_rope_cuda(const QuantizedView& x, const LinearWeights& w, const HeadNormRope& heads, const TensorView& y) {
   return !w.bias && heads.norm_q.shape.elements() == kFusedHeadDim && heads.norm_q.dtype == heads.norm_k.dtype &&
          heads.cos.row_stride == heads.sin.row_stride && x.q.rows() > 0 &&

@@ -31,7 +31,7 @@ bool in_float16(ExecContext& ctx, FloatLinearLaunch& launch, const LinearWeights
 bool library_takes_float16(ExecContext& ctx, const FloatLinearLaunch& launch, Device device) {
   FloatLinearLaunch bare = launch;
   bare.row_scale = nullptr;
-  if (launch.y.type != cuda::RowType::f32 || !linear_cublaslt(ctx, bare, device)) return false;
+  if (launch.y.type != cuda::RowType::f32 || launch.residual.data != nullptr || !linear_cublaslt(ctx, bare, device)) return false;
   launch_scale_rows(launch, stream_of(ctx));
   return true;
 }
@@ -47,6 +47,7 @@ void linear_cuda(ExecContext& ctx, const TensorView& x, const LinearWeights& w, 
   }
   launch.silu = epilogue.activation == Activation::silu;
   if (epilogue.mod_gate) launch.mod_gate = epilogue.mod_gate->as<const float>();
+  launch.factor = epilogue.factor;
   if (epilogue.residual) launch.residual = rows_in(*epilogue.residual);
   cuda_check(cudaSetDevice(y.device.index), "linear: select device");
   const ArenaScope scope(*ctx.scratch);

@@ -12,10 +12,21 @@ struct QuantizeLaunch {
   cuda::RowsOut out{};
   std::int64_t rows = 0;
   int columns = 0;
-  int depth = 0;  // rows fetched ahead; launch_walk() fills it in
+  const float* smooth = nullptr;  // [columns], or null
+  bool divides = false;           // by smooth; else multiplied
+  int depth = 0;                  // rows fetched ahead; launch_walk() fills it in
 };
 
-// Enqueues on `stream` (a cudaStream_t). Throws DeviceError if the launch fails.
+struct DequantizeLaunch {
+  const std::int8_t* q = nullptr;
+  std::int64_t q_stride = 0;
+  const float* scale = nullptr;
+  cuda::RowsIn y{};  // written
+  std::int64_t rows = 0, columns = 0;
+};
+
+// Each enqueues on `stream` (a cudaStream_t). Throws DeviceError if the launch fails.
 void launch_quantize_rows(const QuantizeLaunch& launch, int device_index, void* stream);
+void launch_dequantize_rows(const DequantizeLaunch& launch, void* stream);
 
 }  // namespace octavo

@@ -6,8 +6,11 @@
 
 #include "device/counters.h"
 #include "golden/golden.h"
+#include "golden/lora_files.h"
 #include "models/flux2_vae/footprint.h"
+#include "models/flux2_vae/network.h"
 #include "models/ideogram4/footprint.h"
+#include "models/ideogram4/params.h"
 #include "models/qwen3_vl/footprint.h"
 
 namespace octavo {
@@ -20,7 +23,8 @@ namespace fs = std::filesystem;
 std::vector<fs::path> models() { return {golden::data_folder() / "tiny-hd64", golden::data_folder() / "tiny-hd256", golden::demo_model()}; }
 
 std::vector<Precision> recipes() {
-  return {precision::f32, precision::bf16, precision::fp16, precision::on_gpu(precision::w8a8), precision::on_gpu(precision::w8a8, 75), precision::w8a8};
+  return {precision::f32,  precision::bf16,        precision::fp16, precision::on_gpu(precision::w8a8), precision::on_gpu(precision::w8a8, 75),
+          precision::w8a8, precision::w8a8_dequant};
 }
 
 constexpr std::int64_t kSteps = 3;
@@ -64,7 +68,7 @@ TEST(DenoiserFootprint, rows_are_what_the_arena_counts) {
         const std::int64_t before = memory_count(Device{}).now;
         const auto session = prepare(cpu);
         EXPECT_EQ(memory_count(Device{}).now - before - std::int64_t(cpu.scratch.peak_bytes()), footprint.session(Device{}, size).bytes) << which;
-        expect_scratch(footprint.prepare_scratch_bytes(size), which + " prepare", [&](ExecContext& ctx) { (void)prepare(ctx); });
+        expect_scratch(footprint.prepare_scratch_bytes(Device{}, size), which + " prepare", [&](ExecContext& ctx) { (void)prepare(ctx); });
 
         const Tensor latents = Tensor::zeros(DType::f32, {image, dit.config().in_channels}), velocity(DType::f32, latents.shape());
         expect_scratch(footprint.forward_scratch_bytes(Device{}, size), which + " forward",
@@ -77,6 +81,39 @@ TEST(DenoiserFootprint, rows_are_what_the_arena_counts) {
         });
       }
     }
+  }
+}
+
+// A LoRA on every layer takes rows of its own, and floats where its layer would have had codes.
+TEST(DenoiserFootprint, loras_are_counted_as_the_arena_does) {
+  const Reference reference("tiny-hd64");
+  const fs::path folder = reference.folder / "transformer";
+  const ideogram4::Config config = ideogram4::Config::read(folder);
+  const std::vector<LoraTarget> targets = ideogram4::lora_targets(config, true);
+  golden::LoraBuilder builder;
+  LoraTerms loras;
+  for (const LoraTarget& target : targets) {
+    if (target.module == "final_linear" || target.module.ends_with(".qkv") || target.module.ends_with("attention.o")) continue;
+    builder.add_pair(target.module, target.rows, target.columns, 70, 1);  // a rank that is not thin beside these rows
+    loras[target.projection].push_back({.module = target.module,
+                                        .down = builder.tensor(target.module + ".lora_A.weight"),
+                                        .up = builder.tensor(target.module + ".lora_B.weight"),
+                                        .first_row = target.first_row});
+  }
+  for (const Precision& recipe : recipes()) {
+    CpuContext cpu(2, true);
+    const ideogram4::DitFootprint footprint(folder, "transformer", recipe);
+    const ideogram4::Dit dit(cpu, folder, "transformer", recipe);
+    const ideogram4::PictureSize size{.text_rows = 7, .image_rows = 15, .steps = kSteps, .lora = &loras};
+    const Tensor features = Tensor::zeros(DType::f32, {7, config.llm_features});
+    const std::vector<float> times{0.0f, 0.5f, 1.0f};
+    const auto session = dit.prepare(cpu, 5, 3, features, times, &loras);
+    const std::string which = fmt::format("LoRAs {}", recipe.name);
+    expect_scratch(footprint.prepare_scratch_bytes(Device{}, size), which + " prepare",
+                   [&](ExecContext& ctx) { (void)dit.prepare(ctx, 5, 3, features, times, &loras); });
+    const Tensor latents = Tensor::zeros(DType::f32, {15, config.in_channels}), velocity(DType::f32, latents.shape());
+    expect_scratch(footprint.forward_scratch_bytes(Device{}, size), which + " forward",
+                   [&](ExecContext& ctx) { dit.forward(ctx, *session, 1, latents, velocity); });
   }
 }
 
@@ -142,7 +179,7 @@ TEST(TextFootprint, one_layer_at_a_time_gives_the_same_bits) {
   }
 }
 
-// decode() holds three maps and the picture; the latent is the caller's on the CPU and copied on a GPU.
+// decode() holds its block of maps, two strips and the picture; the latent is the caller's on the CPU and copied on a GPU.
 TEST(DecoderFootprint, maps_are_what_decode_allocates) {
   for (const fs::path& model : models()) {
     for (const Precision& recipe : {precision::f32, precision::bf16}) {
@@ -150,19 +187,41 @@ TEST(DecoderFootprint, maps_are_what_decode_allocates) {
       const flux2_vae::Vae vae(cpu, model / "vae", recipe);
       const flux2_vae::DecoderFootprint footprint(model / "vae", recipe);
       const Tensor latent = Tensor::zeros(DType::f32, {6, 4, vae.config().latent_channels});
-      reset_memory_peak(Device{});
-      const std::int64_t before = memory_count(Device{}).now;
-      (void)vae.decode(cpu, latent);
-      const std::int64_t held = memory_count(Device{}).peak - before - std::int64_t(cpu.scratch.peak_bytes());
-      const std::int64_t planned = footprint.maps(6, 4).bytes - std::int64_t(latent.bytes());
-      EXPECT_GE(held, planned) << model << " " << recipe.name;
-      // A group norm on the CPU keeps its weight and bias in float32 while it runs.
-      EXPECT_LE(held, planned + 2 * 4 * std::int64_t(vae.config().block_channels.back())) << model << " " << recipe.name;
+      for (const std::int64_t strip_elements : {std::int64_t(1), std::int64_t(3000), flux2_vae::kStripElements}) {
+        CpuContext fresh;  // its scratch begins empty
+        reset_memory_peak(Device{});
+        const std::int64_t before = memory_count(Device{}).now;
+        (void)vae.decode(fresh, latent, strip_elements);
+        const std::int64_t held = memory_count(Device{}).peak - before - std::int64_t(fresh.scratch.peak_bytes());
+        const std::int64_t planned = footprint.maps(6, 4, strip_elements).bytes - std::int64_t(latent.bytes());
+        EXPECT_GE(held, planned) << model << " " << recipe.name << " " << strip_elements;
+        // A group norm on the CPU keeps its weight and bias in float32 while it runs.
+        EXPECT_LE(held, planned + 2 * 4 * std::int64_t(vae.config().block_channels.back())) << model << " " << recipe.name << " " << strip_elements;
+      }
       if (recipe.residual == DType::bf16) {  // the files are bf16, and so is what a GPU keeps of them then
         EXPECT_EQ(vae.owned_bytes() + vae.mapped_bytes(), footprint.weights().bytes) << model;
       }
     }
   }
+}
+
+// Issue 6: 2048 pixels a side in the room of a small card. Two maps of 128 channels and the one of 256 channels below them, and strips.
+TEST(DecoderFootprint, a_published_decoder_at_2048_takes_less_than_three_gigabytes) {
+  const flux2_vae::Config config{.image_channels = 3,
+                                 .latent_channels = 32,
+                                 .block_channels = {128, 256, 512, 512},
+                                 .decoder_block_channels = {128, 256, 512, 512},
+                                 .layers_per_block = 2,
+                                 .norm_groups = 32};
+  const flux2_vae::NetworkSpec spec = flux2_vae::decoder_spec(config, {});
+  for (const std::int64_t side : {512, 1024, 2048}) {
+    const flux2_vae::MapSizes sizes = flux2_vae::map_sizes(spec, side / 8, side / 8, true, flux2_vae::kStripElements);
+    EXPECT_EQ(sizes.block, side * side * (2 * 128 + 256 / 4));
+    std::printf("decoder at %d: %.3f GB of maps, %.3f GB of strips in bf16\n", int(side), 2e-9 * double(sizes.block),
+                2e-9 * double(sizes.strips[0] + sizes.strips[1]));
+  }
+  const flux2_vae::MapSizes sizes = flux2_vae::map_sizes(spec, 256, 256, true, flux2_vae::kStripElements);
+  EXPECT_LT(2 * (sizes.block + sizes.strips[0] + sizes.strips[1]), 2'800'000'000);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ __device__ __forceinline__ float finish_float(const FloatLinearLaunch& launch, s
   if (launch.bias != nullptr) v += cuda::load_one(launch.bias, launch.bias_type, n);
   if (launch.silu) v = v / (1.0f + expf(-v));
   if (launch.mod_gate != nullptr) v *= launch.mod_gate[n];
+  if (launch.factor != 1.0f) v *= launch.factor;
   if (launch.residual.data != nullptr) v += cuda::load_one(launch.residual.data, launch.residual.type, m * launch.residual.stride + n);
   return v;
 }

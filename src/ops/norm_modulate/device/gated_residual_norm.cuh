@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(cuda::kWalkBounds<Segments, cuda::kMaxTeams>.t
 #pragma unroll
     for (int s = 0; s < Segments; ++s) {
       const int segment = first_segment + cuda::kSegment * s;
-      with_parameters<kOrder>(branch_gain, first_segment, s, lane, v[s], [&](float y, float g) { return (y * branch_inverse) * g; });
+      cuda::with_parameters<kOrder>(branch_gain, first_segment, s, lane, v[s], [&](float y, float g) { return (y * branch_inverse) * g; });
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float* to = v[s] + 8 * half;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/row/general.cuh"
+#include "cuda/row/parameters.cuh"
 #include "cuda/row/ring.cuh"
 #include "ops/norm_modulate/norm_launch.h"
 
@@ -9,28 +10,6 @@ namespace octavo::device {
 
 __device__ __forceinline__ float vector_value(const VectorIn& vector, int k, float neutral) {
   return vector.data == nullptr ? neutral : cuda::load_one(vector.data, vector.type, k);
-}
-
-// v[i] = use(v[i], parameter) over the 16 values of a lane in segment `s` of its warp, four parameters a load.
-// The addresses are swizzle_word(k) (cuda/row/row.h), written so that the lane's share is computed once: `flip` is bits 5 and 6 of k.
-template <cuda::LaneOrder Order, class Use>
-__device__ __forceinline__ void with_parameters(const float* parameters, int first_segment, int s, int lane, float (&v)[cuda::kLaneValues], const Use& use) {
-  constexpr bool kAdjacent = Order == cuda::LaneOrder::adjacent;
-  const int flip = kAdjacent ? ((lane >> 1) & 3) << 2 : ((lane >> 2) & 3) << 2;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-#pragma unroll
-    for (int i = 0; i < 8; i += 4) {
-      const int from_lane = kAdjacent ? cuda::kLaneValues * lane + ((8 * half + i) ^ flip) : (8 * lane + i) ^ flip;
-      const float4 four =
-          *reinterpret_cast<const float4*>(parameters + first_segment + from_lane + cuda::kSegment * s + (kAdjacent ? 0 : cuda::kSegment / 2 * half));
-      float* to = v + 8 * half + i;
-      to[0] = use(to[0], four.x);
-      to[1] = use(to[1], four.y);
-      to[2] = use(to[2], four.z);
-      to[3] = use(to[3], four.w);
-    }
-  }
 }
 
 // Four neighbouring parameters as they came. Both halves are loaded whatever the type, so that no branch keeps loads from being under way together;
@@ -134,11 +113,11 @@ __device__ __forceinline__ void normalise_and_store(float (&v)[Segments][cuda::k
   if constexpr (Mode == cuda::RowMode::floats) {
     const float inverse = inverse_deviation(reducer.sum(squares), inverse_columns, eps);
 #pragma unroll
-    for (int s = 0; s < Segments; ++s) with_parameters<Order>(gain, first_segment, s, lane, v[s], [&](float x, float g) { return (x * inverse) * g; });
+    for (int s = 0; s < Segments; ++s) cuda::with_parameters<Order>(gain, first_segment, s, lane, v[s], [&](float x, float g) { return (x * inverse) * g; });
     cuda::store_row<Mode, Order>(v, out, row, columns, reducer, words);
   } else {
 #pragma unroll
-    for (int s = 0; s < Segments; ++s) with_parameters<Order>(gain, first_segment, s, lane, v[s], [](float x, float g) { return x * g; });
+    for (int s = 0; s < Segments; ++s) cuda::with_parameters<Order>(gain, first_segment, s, lane, v[s], [](float x, float g) { return x * g; });
     if constexpr (Mode == cuda::RowMode::rotated_codes) cuda::rotate_row<Order>(v, out.rotation_group, words);
     std::uint32_t absmax = cuda::lane_absmax(v);
     reducer.sum_and_max(squares, absmax);
