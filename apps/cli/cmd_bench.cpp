@@ -92,7 +92,7 @@ void add_model_command(CLI::App& bench) {
   command->add_option("--text", options.text, "text tokens of the conditional branch (default 256)")->type_name("N");
   command->add_option("--steps", options.steps, "of the image; some are measured, the rest multiplied (default 48; with --vram all are drawn, default 4)")
       ->type_name("N");
-  command->add_option("--precision", options.precisions, "w8a8, bf16 or both (default w8a8,bf16; with --vram w8a8)")->type_name("P");
+  command->add_option("--precision", options.precisions, "of w8a8, bf16 and fp16, with commas (default w8a8,bf16; with --vram w8a8)")->type_name("P");
   command->add_option("--vram", options.budgets, "draw within these budgets of GPU memory: 22GB,12GB")->type_name("SIZE[,SIZE...]");
   command->add_flag("--random-weights", arguments->random_weights, "what is measured anyway: there is no other kind yet");
   command->add_option("--profile", options.profile_path, "write a page that shows where the time goes")->type_name("FILE.html");

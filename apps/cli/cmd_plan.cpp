@@ -34,7 +34,7 @@ void add_plan_command(CLI::App& program) {
   text("--height", arguments->height, "PIXELS", "of the picture; the model's default if left out");
   text("--steps", arguments->steps, "N", "number of denoising steps");
   text("--text-tokens", arguments->text_tokens, "N", "tokens of the prompt; default 512, a long caption");
-  text("--precision", arguments->precision, "P", "auto (w8a8 if the file is int8, else bf16), f32, bf16, w8a8, fp8 or nf4");
+  text("--precision", arguments->precision, "P", "auto (w8a8 if the file is int8, else bf16), f32, bf16, fp16, w8a8, fp8 or nf4");
   text("--attention", arguments->attention, "A", "of the denoisers: auto (default), bf16 or int8, which takes other scratch");
   text("--vram", arguments->vram, "SIZE", "GPU memory that may be used, like 12GB or 11.5GiB; what is free here if left out");
   text("--device", arguments->device, "D", "whose free memory is meant: auto (default), cuda or cuda:N");

@@ -89,7 +89,7 @@ void add_generate(CLI::App& program) {
   text("--noise", arguments->noise, "FILE:NAME", "start from this tensor of a safetensors file instead of drawn noise", how);
 
   const char* where = "Where to compute";
-  text("--precision", arguments->precision, "P", "auto (default), f32, bf16 or w8a8; to compare with: w8a8-dequant, fp8, nf4", where);
+  text("--precision", arguments->precision, "P", "auto (default), f32, bf16, fp16 or w8a8; to compare with: w8a8-dequant, fp8, nf4", where);
   text("--attention", arguments->attention, "A", "of the denoisers: auto (default), bf16 (the floats of --precision) or int8", where);
   text("--device", arguments->device, "D", "auto (default: the first GPU, else the CPU), cpu, cuda or cuda:N", where);
   text("--vram", arguments->vram, "SIZE", "GPU memory that may be used, like 12GB; default what is free. Does not change the picture", where);

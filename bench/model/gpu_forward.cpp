@@ -99,7 +99,7 @@ void measure(const Options& options, const std::string& name) {
   ThreadPool pool;
   ExecContext ctx{.device = device, .pool = &pool, .scratch = &scratch, .stream = &stream, .draws_weights = true};
   const Stopwatch load;
-  const ideogram4::Dit dit(ctx, options.folder, "transformer", precision::on_gpu(*known));
+  const ideogram4::Dit dit(ctx, options.folder, "transformer", precision::on_gpu(*known, caps_of(device).sm));
   stream.synchronize();
   const double load_seconds = load.seconds();
   const int grid = options.size / 16;

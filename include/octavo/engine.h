@@ -23,7 +23,7 @@ namespace octavo {
 
 struct EngineOptions {
   std::string model{};             // folder of the model; empty: the demo model that came with the program
-  std::string precision = "auto";  // "f32", "bf16", "w8a8"; "auto": f32 on the CPU; on a GPU w8a8 if the denoiser is stored in int8, else bf16
+  std::string precision = "auto";  // "f32", "bf16", "fp16", "w8a8"; "auto": f32 on the CPU; on a GPU w8a8 if the denoiser is stored in int8, else bf16
   std::string device = "auto";     // "cpu", "cuda", "cuda:1"; "auto": the first GPU if there is one, else the CPU
   std::int64_t vram_bytes = 0;     // GPU memory that may be used, all in all; 0: what is free less a margin. Has no meaning on the CPU
   int threads = 0;                 // CPU threads; 0: one per core that this process may use

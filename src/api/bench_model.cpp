@@ -65,8 +65,9 @@ std::vector<ModelBenchQuestion> questions_of(const ModelBenchOptions& options) {
   std::vector<ModelBenchQuestion> questions;
   const std::string precisions = !options.precisions.empty() ? options.precisions : options.budgets.empty() ? "w8a8,bf16" : "w8a8";
   for (const std::string& name : split(precisions)) {
-    if (name != "w8a8" && name != "bf16")
-      throw InvalidArgument(fmt::format("bench model: --precision '{}': '{}' is not measured; known: w8a8, bf16, both with a comma", precisions, name));
+    if (name != "w8a8" && name != "bf16" && name != "fp16")
+      throw InvalidArgument(
+          fmt::format("bench model: --precision '{}': '{}' is not measured; known: w8a8, bf16, fp16, several with a comma", precisions, name));
     question.precision = *precision::find(name);
     questions.push_back(question);
   }

@@ -55,11 +55,11 @@ std::vector<std::string> precisions() {
   return names;
 }
 
-// int8 MMA exists from sm_75 on; the tensor-core bodies of floats and attention need sm_80.
+// int8 and float16 MMA exist from sm_75 on, bf16 needs sm_80.
 std::string gpu_use(const DeviceCaps& gpu) {
   if (gpu.sm < 75) return "none: needs compute capability 7.5";
-  return gpu.sm >= 80 ? "f32, bf16, w8a8, fp8, nf4 (auto: w8a8 if stored in int8, else bf16)"
-                      : "f32, bf16, w8a8, fp8, nf4; int8 products on tensor cores, floats and attention without (slow)";
+  return precision::has_bf16(gpu.sm) ? "f32, bf16, fp16, w8a8, fp8, nf4 (auto: w8a8 if stored in int8, else bf16)"
+                                     : "f32, fp16, w8a8, fp8, nf4; bf16 without tensor cores, slowly (auto: w8a8 if stored in int8, else fp16)";
 }
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;

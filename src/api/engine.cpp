@@ -81,7 +81,7 @@ auto translated(Body&& body) {
 
 Precision precision_of(const EngineOptions& options, Device device, const std::filesystem::path& model) {
   if (const std::optional<Precision> named = precision_named("generate", options.precision)) return *named;
-  return device.is_cpu() ? precision::f32 : stored_precision(ModelIndex::read(model));
+  return device.is_cpu() ? precision::f32 : stored_precision(ModelIndex::read(model), caps_of(device).sm);
 }
 
 void check_vram(const EngineOptions& options) {

@@ -16,6 +16,9 @@ constexpr double kCountedShare = 0.02;  // of its class: smaller ops do not wide
 constexpr double kUsableMemory = 0.92;  // of a GPU: a desktop and the context take the rest
 constexpr Range kMmaAttention{0.50, 0.65, 0.80};
 constexpr Range kPlainProducts{0.15, 0.30, 0.50};
+constexpr Range kTuringProducts{0.25, 0.40, 0.60};  // float16 by way of registers, with the small mma
+
+constexpr std::string_view kThreeParts = "mma.sync, x in three parts";  // as linear_float_cuda.cpp says it
 
 DType dtype_of(const std::string& name) {
   for (const DType dtype : {DType::s8, DType::bf16, DType::f16, DType::f32}) {
@@ -40,7 +43,13 @@ Range at_share(double limit, const Range& share) { return {limit / share.high, l
 
 Range seconds_on(const OpRow& row, const std::vector<Calibration>& factors, const DeviceCaps& gpu, const Int8Estimate& estimate) {
   const bool is_float_product = is_product(row) && row.math != "s8";
-  if (is_float_product && gpu.sm < 80 && row.math != "f32") return at_share(limit_seconds(row, gpu, DType::f32), kPlainProducts);
+  if (is_float_product && gpu.sm < 80 && row.math != "f32") {
+    // float32 rows beside bf16 weights have no tensor cores there, and go whole instead of in three parts; what is bf16 on both sides becomes float16.
+    if (row.kernel != kThreeParts) return at_share(limit_seconds(row, gpu, DType::f16), kTuringProducts);
+    OpRow whole = row;
+    whole.macs /= 3;
+    return at_share(limit_seconds(whole, gpu, DType::f32), kPlainProducts);
+  }
   if (row.op == "attention" && row.kernel == "wgmma" && gpu.sm != 90) return at_share(limit_seconds(row, gpu, dtype_of(row.math)), kMmaAttention);
   const auto found = std::find_if(factors.begin(), factors.end(), [&](const Calibration& each) { return each.name == class_of(row); });
   if (found == factors.end()) return {};

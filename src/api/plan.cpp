@@ -21,9 +21,15 @@ namespace {
 constexpr std::int64_t kMostTextTokens = 2048;
 constexpr std::int64_t kNoBudget = std::int64_t(1) << 60;
 
-Precision precision_of(const std::string& name, const ModelIndex& index) {
+Precision precision_of(const std::string& name, const ModelIndex& index, int sm) {
   const std::optional<Precision> named = precision_named("plan", name);
-  return precision::on_gpu(named ? *named : stored_precision(index));
+  return named ? *named : stored_precision(index, sm);
+}
+
+// Of the GPU that is planned for; without one here, of one that has everything.
+int compute_capability(const EngineOptions& options) {
+  if (list_gpus().gpus.empty()) return precision::kNoOldGpu;
+  return caps_of(parse_device(options.device)).sm;
 }
 
 struct Budget {
@@ -131,10 +137,11 @@ std::string describe_plan(const EngineOptions& options, const Request& request, 
   Planned planned{.model = options.model.empty() ? default_model().string() : options.model};
   planned.budget = budget_of(options);
   const ModelIndex index = ModelIndex::read(planned.model);
-  const Precision precision = precision_of(options.precision, index);
+  const int sm = compute_capability(options);
+  const Precision precision = precision_of(options.precision, index, sm);
   planned.precision = precision.name;
   planned.attention = options.attention;
-  const ModelMemory memory(index, precision, precision.weight.is_quantized() ? precision::bf16 : precision, Device{Device::Kind::cuda, 0});
+  const ModelMemory memory(index, precision::on_gpu(precision, sm), precision::plain_on_gpu(precision, sm), Device{Device::Kind::cuda, 0});
   const Request full = filled_in(request, index, memory.token_pixels()).request;
   Observer silent;
   const RequestLoras loras(full.loras, index, silent);

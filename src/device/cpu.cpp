@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/build.h"
@@ -48,6 +51,18 @@ void count(Device device, std::int64_t bytes) noexcept {
   }
 }
 
+// $OCTAVO_GPU_SM: the compute capability to choose kernels for, as if the GPU were that old. For tests of what this machine has not.
+int asked_sm(const DeviceCaps& gpu) {
+  const char* wanted = std::getenv("OCTAVO_GPU_SM");
+  if (wanted == nullptr || *wanted == '\0') return gpu.sm;
+  int sm = 0;
+  const std::string_view text = wanted;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), sm);
+  if (error != std::errc() || end != text.data() + text.size() || sm < 75 || sm > gpu.sm)
+    throw InvalidArgument(fmt::format("OCTAVO_GPU_SM={}: {} can act as 75 to {}, its own compute capability; leave it out for that", text, gpu.name, gpu.sm));
+  return sm;
+}
+
 [[noreturn]] void no_cuda(std::string_view who) {
   throw Unsupported(fmt::format("{}: this build has no CUDA; rebuild with the 'cuda' preset or use --device cpu", who));
 }
@@ -57,7 +72,11 @@ void count(Device device, std::int64_t bytes) noexcept {
 std::string Device::name() const { return is_cpu() ? "cpu" : fmt::format("cuda:{}", index); }
 
 GpuList list_gpus() {
-  if constexpr (build::has_cuda) return backend::cuda_list_gpus();
+  if constexpr (build::has_cuda) {
+    GpuList list = backend::cuda_list_gpus();
+    for (DeviceCaps& gpu : list.gpus) gpu.sm = asked_sm(gpu);
+    return list;
+  }
   return {.gpus = {}, .reason = "this build has no CUDA (built without the toolkit)"};
 }
 

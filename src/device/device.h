@@ -20,7 +20,7 @@ struct Device {
 // What a GPU can do. Filled from the driver; all sizes in bytes.
 struct DeviceCaps {
   std::string name{};
-  int sm = 0;  // compute capability: 86 means 8.6
+  int sm = 0;  // compute capability: 86 means 8.6; less if OCTAVO_GPU_SM asks for it
   int sm_count = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t free_bytes = 0;  // when asked

@@ -36,17 +36,24 @@ void for_row_tasks(ExecContext& ctx, std::int64_t rows, const std::function<void
   });
 }
 
-Tensor converted(ExecContext& ctx, const TensorView& weight, DType dtype) {
+Tensor converted(ExecContext& ctx, const TensorView& weight, DType dtype, std::string_view name) {
   Tensor copy(dtype, weight.shape, {}, "converted weight");
   const TensorView to = copy;
   for_row_tasks(ctx, weight.rows(), [&](std::int64_t first, std::int64_t count) {
     std::vector<float> row(std::size_t(weight.columns()));
     for (std::int64_t n = first; n < first + count; ++n) {
       load_as_float(weight.row_bytes(n), weight.dtype, weight.columns(), row.data());
-      store_from_float(row.data(), weight.columns(), dtype, to.row_bytes(n));
+      store_weight(row.data(), weight.columns(), dtype, to.row_bytes(n), name);
     }
   });
   return copy;
+}
+
+// What a weight of floats becomes on a GPU. One in 4 or 8 bits is multiplied in 16, and kept decoded; where int8 is asked for, layers that the file left plain
+// stay as stored, but beside float16 rows they must be float16 to meet tensor cores.
+DType floats_on_gpu(const LinearUse& use) {
+  if (is_float(use.format.storage)) return use.format.storage;
+  return use.format.storage != DType::s8 || use.decoded == DType::f16 ? use.decoded : DType::f32;
 }
 
 // An epilogue for the columns [first, first + count) of a wider result.
@@ -88,7 +95,7 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
   const bool is_nf4 = format.storage == DType::u8 && format.granularity == Granularity::per_group && format.group > 0;
   if (!is_s8 && !is_fp8 && !is_nf4 && (format.is_quantized() || !is_float(format.storage))) {
     throw Unsupported(
-        fmt::format("{}: weights in {} are not built; f32, bf16, s8 and e4m3 per channel and NF4 are", store.component(), name_of(format.storage)));
+        fmt::format("{}: weights in {} are not built; f32, bf16, f16, s8 and e4m3 per channel and NF4 are", store.component(), name_of(format.storage)));
   }
   if (store.is_random()) {
     if (!ctx.draws_weights) refuse_random(store);
@@ -97,9 +104,7 @@ Linear::Linear(ExecContext& ctx, const WeightStore& store, const std::vector<Lin
   }
 
   const bool quantizes = is_s8 && !store.has_int8();
-  // A weight in 4 or 8 bits is multiplied in bf16 on a GPU, which keeps all of it decoded.
-  const bool is_weight_only = (is_fp8 || is_nf4) && !ctx.device.is_cpu();
-  const DType floats = format.storage == DType::bf16 || is_weight_only ? DType::bf16 : DType::f32;
+  const DType floats = ctx.device.is_cpu() ? is_float(format.storage) ? format.storage : DType::f32 : floats_on_gpu(use);
   std::map<std::string, std::int64_t> rows_taken;
   for (const LinearPart& part : parts) {
     const StoredLinear& stored = store.linear(part.module);
@@ -195,13 +200,14 @@ void Linear::add_int8(const StoredLinear& stored, LinearWeights weights, std::in
 void Linear::add_float(ExecContext& ctx, const WeightStore& store, const StoredLinear& stored, LinearWeights weights, std::int64_t first_row, std::int64_t rows,
                        DType dtype) {
   const bool is_decoded = stored.format != LinearFormat::plain;
+  weights.rounds_x = dtype == DType::f16;  // asked for; beside a weight that only the file has in float16, rows keep their bits
   if (is_decoded) {
     weights.weight = TensorView(nullptr, dtype, {rows, stored.in_features()});
     mapped_bytes_ += stored.bytes / std::max<std::int64_t>(stored.out_features(), 1) * rows;
   } else {
     weights.weight = store.get(stored.module + ".weight").reshaped(stored.shape).row_range(first_row, rows);
-    if (dtype == DType::bf16 && weights.weight.dtype != DType::bf16) {
-      owned_.push_back(converted(ctx, weights.weight, DType::bf16));
+    if (dtype != DType::f32 && weights.weight.dtype != dtype) {
+      owned_.push_back(converted(ctx, weights.weight, dtype, fmt::format("{} '{}.weight'", component_, stored.module)));
       weights.weight = owned_.back();
     } else {
       mapped_bytes_ += std::int64_t(weights.weight.bytes());
@@ -280,12 +286,13 @@ void Linear::move_to_gpu(ExecContext& ctx, const WeightStore& store, bool pairs_
       const LinearWeights& part = parts_[i];
       if (sources_[i].is_decoded) {
         Tensor decoded(part.weight.dtype, part.weight.shape, {}, part.name);
+        const std::string who = fmt::format("{} '{}.weight'", component_, part.name);
         const TensorView to = decoded;
         for_row_tasks(ctx, part.out_features(), [&](std::int64_t task_first, std::int64_t count) {
           std::vector<float> row(static_cast<std::size_t>(part.in_features()));
           for (std::int64_t n = task_first; n < task_first + count; ++n) {
             decode_rows(*sources_[i].stored, sources_[i].first_row + n, 1, row.data());
-            store_from_float(row.data(), part.in_features(), to.dtype, to.row_bytes(n));
+            store_weight(row.data(), part.in_features(), to.dtype, to.row_bytes(n), who);
           }
         });
         copy(decoded, weight, at_row, part.in_features());
@@ -344,7 +351,7 @@ void Linear::draw(ExecContext& ctx, const WeightStore& store, const std::vector<
     random_fill(ctx, owned_.back(), spread, seed + salt);
     return owned_.back();
   };
-  whole.weight = add(is_s8 ? DType::s8 : stored.dtype, {rows, stored.in_features()}, sigma, 0);
+  whole.weight = add(is_s8 ? DType::s8 : use.format.storage == DType::f16 ? DType::f16 : stored.dtype, {rows, stored.in_features()}, sigma, 0);
   if (is_s8) {
     const Tensor scale(DType::f32, {rows}, {}, whole.name);
     std::fill_n(scale.as<float>(), rows, sigma / kRandomCodeSigma);
@@ -352,6 +359,7 @@ void Linear::draw(ExecContext& ctx, const WeightStore& store, const std::vector<
     whole.scale = owned_.back();
   }
   if (has_bias) whole.bias = add(DType::f32, {rows}, 0.02f, 1);
+  whole.rounds_x = whole.weight.dtype == DType::f16;
   has_pairs_ = use.pairs_rows && !ctx.device.is_cpu() && is_s8 && !has_bias && !dequantizes_ && rows % 2 == 0;
   parts_.assign(1, std::move(whole));
   sources_.assign(1, Source{});
@@ -415,6 +423,7 @@ void Linear::forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t 
   const Source& source = sources_[part];
   const std::int64_t rows = whole.out_features(), columns = whole.in_features(), step = panel_rows(rows, columns);
   const TensorView memory = scratch_tensor(ctx, whole.weight.dtype, {step, columns}, "decoded weight");
+  const std::string who = fmt::format("{} '{}.weight'", component_, whole.name);
   for (std::int64_t first = 0; first < rows; first += step) {
     LinearWeights panel = whole;
     const std::int64_t count = std::min(step, rows - first);
@@ -424,7 +433,7 @@ void Linear::forward_decoded(ExecContext& ctx, const TensorView& x, std::size_t 
       std::vector<float> row(static_cast<std::size_t>(columns));
       for (std::int64_t n = task_first; n < task_first + task_count; ++n) {
         decode_rows(*source.stored, source.first_row + first + n, 1, row.data());
-        store_from_float(row.data(), columns, memory.dtype, memory.row_bytes(n));
+        store_weight(row.data(), columns, memory.dtype, memory.row_bytes(n), who);
       }
     });
     linear(ctx, x, panel, sliced(epilogue, first, count), y.column_range(first, count));
@@ -510,9 +519,9 @@ void Linear::let_go() {
   mapped_bytes_ = 0;
 }
 
-void LinearPlan::take_scratch(ScratchCount& scratch, std::int64_t rows, bool has_codes) const {
+void LinearPlan::take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType x) const {
   const std::int64_t mark = scratch.mark();
-  if (has_int8 && !has_codes) {
+  if (has_int8 && x != DType::s8) {
     scratch.take(DType::s8, {rows, in_features});
     scratch.take(DType::f32, {rows});
   }
@@ -520,6 +529,10 @@ void LinearPlan::take_scratch(ScratchCount& scratch, std::int64_t rows, bool has
     scratch.take(DType::bf16, {rows, in_features});
     scratch.take(DType::bf16, {dequantized_rows, in_features});
   }
+  scratch.rewind(mark);
+  if (!rounds_x || device.is_cpu() || x == DType::f16 || x == DType::s8) return;
+  scratch.take(DType::f16, {rows, in_features});
+  scratch.take(DType::f32, {rows});
   scratch.rewind(mark);
 }
 
@@ -533,7 +546,7 @@ LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& 
   const NumberFormat& format = use.format;
   const bool is_s8 = format.storage == DType::s8 && format.granularity == Granularity::per_channel;
   const bool is_4_or_8_bit = format.is_quantized() && !is_s8;
-  const DType floats = format.storage == DType::bf16 || is_4_or_8_bit ? DType::bf16 : DType::f32;
+  const DType floats = floats_on_gpu(use);
   std::vector<Part> planned;
   std::map<std::string, std::int64_t> rows_taken;
   LinearPlan plan;
@@ -550,6 +563,7 @@ LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& 
     if (is_native) one.smoothing = smoothing_of(stored);
     if (has_bias) one.bias = quantizes ? DType::f32 : store.get(part.module + ".bias").dtype;
     plan.has_int8 = plan.has_int8 || one.dtype == DType::s8;
+    plan.rounds_x = plan.rounds_x || (one.dtype == DType::f16 && floats == DType::f16);
     plan.in_features = stored.in_features();
     planned.push_back(one);
   }

@@ -27,15 +27,18 @@ struct LinearPart {
 // What a projection's weights become.
 struct LinearUse {
   NumberFormat format{};
-  bool keep_int8 = false;    // int8 in the file runs as it is even where the format asks for floats (layers outside the blocks in w8a8)
-  bool pairs_rows = false;   // for the epilogue silu_mul: on a GPU, int8 rows of the two halves alternate, unless dequantised (see Linear::has_pairs)
-  bool dequantizes = false;  // int8 on both sides is turned back into bf16 before the product: Precision::dequantizes
+  bool keep_int8 = false;       // int8 in the file runs as it is even where the format asks for floats (layers outside the blocks in w8a8)
+  bool pairs_rows = false;      // for the epilogue silu_mul: on a GPU, int8 rows of the two halves alternate, unless dequantised (see Linear::has_pairs)
+  bool dequantizes = false;     // int8 on both sides is turned back into bf16 before the product: Precision::dequantizes
+  DType decoded = DType::bf16;  // what a GPU multiplies a weight in 4 or 8 bits as, and if f16, a plain layer of an int8 file
 
   LinearUse() = default;
   LinearUse(const NumberFormat& weights, bool keeps_int8 = false, bool turns_back = false)  // NOLINT: a format alone says it too
       : format(weights), keep_int8(keeps_int8), dequantizes(turns_back) {}
   // Of a layer inside the blocks.
-  explicit LinearUse(const Precision& precision) : LinearUse(precision.weight, precision.activation.is_quantized(), precision.dequantizes()) {}
+  explicit LinearUse(const Precision& precision) : LinearUse(precision.weight, precision.activation.is_quantized(), precision.dequantizes()) {
+    if (precision.rows == DType::f16) decoded = DType::f16;
+  }
 };
 
 // What a projection will be on a GPU, from the file's headers alone.
@@ -44,11 +47,12 @@ struct LinearPlan {
   RowFormat input{};       // what its forward wants to read
   bool has_int8 = false;   // in at least one part: floats are then quantised in scratch
   bool has_pairs = false;  // as Linear::has_pairs
+  bool rounds_x = false;   // a GPU rounds wider rows to f16 in scratch, with a scale a row (LinearWeights::rounds_x)
   std::int64_t in_features = 0;
   std::int64_t dequantized_rows = 0;  // of the weight at a time; 0: the precision does not dequantise
 
-  // Takes what forward() holds for `rows` rows of floats, or of codes as input() asks for them. Without the workspaces of the ops.
-  void take_scratch(ScratchCount& scratch, std::int64_t rows, bool has_codes = false) const;
+  // Takes what forward() holds for `rows` rows of floats of type x, or of codes (s8) as input() asks for them. Without the workspaces of the ops.
+  void take_scratch(ScratchCount& scratch, Device device, std::int64_t rows, DType x) const;
 };
 // As Linear(ctx, store, parts, has_bias, use) on a GPU. Throws as the store does.
 LinearPlan plan_linear(const WeightStore& store, const std::vector<LinearPart>& parts, bool has_bias, const LinearUse& use);
@@ -60,13 +64,15 @@ class Linear {
   // y = x [W_0; W_1; ...]ᵀ + bias. Outputs of part i stand in y's columns behind those of the parts before it.
   //   format none, f32      plain numbers read from the map (f32, bf16, f16); other formats decoded to f32, a panel of rows at a time, in every forward
   //   format none, bf16     the same in bf16; f32 or f16 in the file is rounded to an own bf16 copy
+  //   format none, f16      the same in f16; a number that would become infinite there is a DataError that names the tensor
   //   format s8 per channel int8 in the file runs as it is, never requantised, and the layers that such a file left plain stay plain;
   //                         without int8 in the file: one own matrix and its scales, numerics.md section 2; every stored weight is read once and
   //                         its pages are released
   //   format e4m3 per channel, u8 per group of 64 (NF4): as the file has it if it has that format, else quantised once at load; decoded as above
   // A fused checkpoint gives the same bits as a split one if the caller names the same part sizes: each part is one product.
-  // On a GPU everything is copied there: parts of one kind (with the same smoothing) become one matrix, floats are rounded to bf16 if the format is bf16,
-  // formats that the CPU decodes in every forward are decoded once (to bf16 if the format asks for floats in bf16, else to f32).
+  // On a GPU everything is copied there: parts of one kind (with the same smoothing) become one matrix, floats are rounded to bf16 or
+  // f16 if the format is that, formats that the CPU decodes in every forward are decoded once (to bf16 or f16 if the format asks for such floats, to
+  // use.decoded if it is a quantised one, else to f32).
   // A store of random weights (WeightStore::is_random) gives random ones, drawn where they are used: of spread 1 / sqrt(K), one matrix of all parts. Only if
   // ctx.draws_weights; else DataError.
   // The store must have been checked and must outlive this. Throws Unsupported for other formats.

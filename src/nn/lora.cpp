@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/checked_math.h"
+#include "nn/placement.h"
 #include "octavo/error.h"
 #include "ops/gated_act/gated_act.h"
 
@@ -40,12 +41,13 @@ std::int64_t lay_out(const LoraTerms& loras, DType floats, const Visit& visit) {
 }
 
 // Into rows that are at least as long, behind which zeros stay.
-void copy_rounded(ExecContext& ctx, const TensorView& from, const TensorView& to) {
+void copy_rounded(ExecContext& ctx, const TensorView& from, const TensorView& to, const std::string& module) {
+  const std::string who = fmt::format("lora '{}'", module);
   ctx.pool->for_each(ceil_div(from.rows(), kRowsPerTask), [&](std::int64_t task) {
     std::vector<float> row(static_cast<std::size_t>(from.columns()));
     for (std::int64_t n = task * kRowsPerTask; n < std::min(from.rows(), (task + 1) * kRowsPerTask); ++n) {
       load_as_float(from.row_bytes(n), from.dtype, from.columns(), row.data());
-      store_from_float(row.data(), from.columns(), to.dtype, to.row_bytes(n));
+      store_weight(row.data(), from.columns(), to.dtype, to.row_bytes(n), who);
     }
   });
 }
@@ -82,8 +84,8 @@ TensorView stacked_down(ExecContext& ctx, std::span<const LoraTerm> terms) {
   return all;
 }
 
-// Of the rows between A and B. On a GPU bf16 rows and bf16 matrices are multiplied as such, both times.
-DType inner_dtype(Device device, DType x, DType down) { return !device.is_cpu() && x == DType::bf16 && down == DType::bf16 ? DType::bf16 : DType::f32; }
+// Of the rows between A and B. On a GPU rows and matrices of one 16-bit type are multiplied as such, both times.
+DType inner_dtype(Device device, DType x, DType down) { return !device.is_cpu() && x == down ? x : DType::f32; }
 
 void check_lora(const TensorView& x, std::span<const LoraTerm> terms, const TensorView& y) {
   const auto* next = static_cast<const std::byte*>(terms.front().down.data);
@@ -116,7 +118,7 @@ PlacedLoras place_loras(ExecContext& ctx, const LoraTerms& loras, DType floats) 
     LoraTerm& term = placed.terms.find(projection)->second[number];
     const std::int64_t rank = placed_rank(term);
     const auto put = [&](TensorView& view, std::int64_t at, const Shape& padded) {
-      copy_rounded(ctx, view, TensorView(host.as<std::byte>() + at, floats, padded));
+      copy_rounded(ctx, view, TensorView(host.as<std::byte>() + at, floats, padded), term.module);
       view = TensorView(placed.memory.as<std::byte>() + at, floats, padded, ctx.device);
     };
     put(term.down, down_at, {rank, term.down.columns()});
@@ -132,11 +134,12 @@ void add_lora(ExecContext& ctx, const TensorView& x, std::span<const LoraTerm> t
   const ArenaScope scope(*ctx.scratch);
   const TensorView down = stacked_down(ctx, terms);
   const TensorView inner = scratch_tensor(ctx, inner_dtype(y.device, x.dtype, down.dtype), {x.rows(), down.rows()}, "inner rows of LoRAs");
-  linear(ctx, x, {.name = terms.front().module, .weight = down}, {}, inner);
+  linear(ctx, x, {.name = terms.front().module, .weight = down, .rounds_x = true}, {}, inner);
   std::int64_t first = 0;
   for (const LoraTerm& term : terms) {
     const TensorView columns = y.column_range(term.first_row, term.up.rows());
-    linear(ctx, inner.column_range(first, term.down.rows()), {.name = term.module, .weight = term.up}, {.factor = term.scale, .residual = columns}, columns);
+    linear(ctx, inner.column_range(first, term.down.rows()), {.name = term.module, .weight = term.up, .rounds_x = true},
+           {.factor = term.scale, .residual = columns}, columns);
     first += term.down.rows();
   }
 }
@@ -148,6 +151,10 @@ void take_lora_scratch(ScratchCount& scratch, Device device, std::span<const Lor
   std::int64_t rank = 0;
   for (const LoraTerm& term : terms) rank += device.is_cpu() ? term.down.rows() : placed_rank(term);
   scratch.take(inner_dtype(device, x, floats), {rows, rank});
+  if (!device.is_cpu() && floats == DType::f16 && x != DType::f16 && x != DType::s8) {  // x in float16; later the inner rows, which are shorter
+    scratch.take(DType::f16, {rows, terms.front().down.columns()});
+    scratch.take(DType::f32, {rows});
+  }
   scratch.rewind(mark);
 }
 

@@ -18,15 +18,16 @@ struct PlacedLoras {
   Tensor memory{};
 };
 
-// A and B of every term in one allocation on ctx.device, rounded to `floats` (f32, bf16), ranks filled up with zeros to whole 16 bytes of bf16.
+// A and B of every term in one allocation on ctx.device, rounded to `floats` (f32, bf16, f16), ranks filled up with zeros to 16 bytes in
+// 16 bits. Throws DataError if a number does not fit f16.
 PlacedLoras place_loras(ExecContext& ctx, const LoraTerms& loras, DType floats);
 // Of PlacedLoras::memory.
 std::int64_t placed_lora_bytes(const LoraTerms& loras, DType floats);
 
 // y[m, first_row + n] += scale · Σ_r B[n,r] Σ_k A[r,k] x[m,k]   for each term, in their order                              numerics.md section 11
-// x f32/bf16/f16 [M, K]: before smoothing, rotation and quantisation. Inner rows [M, r] stay float32, sums are float32; on a GPU the inner rows of bf16 x and A
-// are rounded to bf16. y f32/bf16/f16 [M, N], may be a slice of wider rows and must not alias x; a bf16 y is rounded after every term. On a GPU the terms are
-// those of one projection in PlacedLoras. Throws InvalidArgument on shapes and on terms that lie elsewhere.
+// x f32/bf16/f16 [M, K]: before smoothing, rotation and quantisation. Inner rows [M, r] stay float32, sums are float32; on a GPU the inner rows of x and A of
+// one 16-bit type are rounded to that, and wider x beside f16 A to f16. y f32/bf16/f16 [M, N], may be a slice of wider rows and must not alias x; a bf16 y is
+// rounded after every term. On a GPU the terms are those of one projection in PlacedLoras. Throws InvalidArgument on shapes and on terms that lie elsewhere.
 void add_lora(ExecContext& ctx, const TensorView& x, std::span<const LoraTerm> terms, const TensorView& y);
 // Takes what add_lora() holds for `rows` rows of `x`, and gives it back. `terms` are those on the host, `floats` what they are placed in on a GPU.
 void take_lora_scratch(ScratchCount& scratch, Device device, std::span<const LoraTerm> terms, std::int64_t rows, DType x, DType floats);

@@ -1,5 +1,10 @@
 #include "nn/placement.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
 #include "device/stream.h"
 #include "octavo/error.h"
 
@@ -31,8 +36,18 @@ TensorView place_as(ExecContext& ctx, const TensorView& host, DType dtype, std::
   if (ctx.device.is_cpu() || host.dtype == dtype) return place(ctx, host, owned, what);
   const Tensor floats = to_float_tensor(host);
   Tensor rounded(dtype, host.shape, {}, what);
-  store_from_float(floats.as<float>(), host.shape.elements(), dtype, rounded.as<void>());
+  store_weight(floats.as<float>(), host.shape.elements(), dtype, rounded.as<void>(), what);
   return place(ctx, rounded, owned, what);
+}
+
+void store_weight(const float* from, std::int64_t count, DType dtype, void* to, std::string_view who) {
+  constexpr float kBeyond = 65520;  // rounds to 2^16, the first number that float16 does not have
+  if (dtype == DType::f16) {
+    const float* found = std::find_if(from, from + count, [](float v) { return std::fabs(v) >= kBeyond && std::isfinite(v); });
+    if (found != from + count)
+      throw DataError(fmt::format("{}: holds {}, beyond 65504, the largest number of fp16; use --precision bf16, f32 or w8a8", who, *found));
+  }
+  store_from_float(from, count, dtype, to);
 }
 
 Tensor to_device(ExecContext& ctx, const TensorView& from, std::string_view what) { return copied(ctx, from, ctx.device, what); }

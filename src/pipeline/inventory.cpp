@@ -73,6 +73,12 @@ Loading loading_of(const StoredLinear& linear, const Precision& precision, bool 
             .reason = fmt::format("{} is converted at load", describe(linear)),
             .own_bytes = bytes_as(precision.weight, linear.shape)};
   }
+  const DType floats = precision.weight.storage;
+  if (linear.format == LinearFormat::plain && is_block && is_float(floats) && floats != DType::f32 && linear.dtype != floats) {
+    return {.as = fmt::format("{}, rounded at load", name_of(floats)),
+            .reason = fmt::format("{} is converted at load", name_of(linear.dtype)),
+            .own_bytes = linear.shape.elements() * std::int64_t(bytes_of(floats))};
+  }
   if (linear.format == LinearFormat::plain) {
     return {.as = fmt::format("{}, computed in f32", name_of(linear.dtype)), .is_native = true};
   }
@@ -115,7 +121,7 @@ InventoryRow describe_tensor(const std::string& component, const StoredTensor& t
     return {what, stored, stored == "f32" || stored == "bf16" || stored == "f16" ? fmt::format("{}, computed in f32", stored) : stored, 1, bytes, bytes};
   const Loading loading = loading_of(found->second, of_denoiser ? precision : precision::f32, is_block, has_int8);
   // An own copy is counted once, with the tensor that holds the codes.
-  const bool holds_codes = tensor.bytes.data() == found->second.codes;
+  const bool holds_codes = found->second.format == LinearFormat::plain || tensor.bytes.data() == found->second.codes;
   return {what, stored, loading.as, 1, bytes, loading.own_bytes < 0 ? bytes : holds_codes ? loading.own_bytes : 0};
 }
 

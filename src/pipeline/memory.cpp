@@ -56,7 +56,7 @@ std::vector<MemoryItem> estimate_memory(const MemoryQuestion& q) {
   items = {*largest};
   items.push_back({fmt::format("the modulation rows of {:.0f} steps", q.steps), modulation});
   items.push_back({"pictures", q.batch * q.pixels * 3 + q.pixels * 3 * kFloat});
-  if (q.quantized_weights_bytes > 0) items.push_back({"quantised weights", q.quantized_weights_bytes});
+  if (q.copied_weights_bytes > 0) items.push_back({"converted weights", q.copied_weights_bytes});
   if (q.keeps_dump) items.push_back({"the tensors of --dump", kFloat * q.batch * (3 * q.steps * q.image_tokens * q.channels + 3 * q.pixels)});
   std::stable_sort(items.begin(), items.end(), [](const MemoryItem& a, const MemoryItem& b) { return a.bytes > b.bytes; });
   return items;

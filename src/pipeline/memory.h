@@ -18,7 +18,7 @@ struct MemoryQuestion {
   double image_tokens = 0, channels = 0, hidden = 0, intermediate = 0, layers = 0, head_dim = 0;
   double pixels = 0, decoder_channels = 0;  // of the maps that the decoder holds at once, for every pixel of the picture: decoder_channels_of
   double steps = 0, batch = 0;
-  double quantized_weights_bytes = 0;  // copies that loading will make
+  double copied_weights_bytes = 0;  // copies that loading will make
   bool keeps_dump = false;
 };
 

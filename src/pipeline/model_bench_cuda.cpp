@@ -103,8 +103,7 @@ class Bench {
   Bench& operator=(const Bench&) = delete;
 
   std::vector<ModelRun> run() {
-    const Precision precision = precision::on_gpu(question_.precision);
-    const Precision& plain = question_.precision.weight.is_quantized() ? precision::bf16 : question_.precision;
+    const Precision precision = precision::on_gpu(question_.precision, caps_.sm), plain = precision::plain_on_gpu(question_.precision, caps_.sm);
     if (question_.text > 0) encode(plain);
 
     memory_.forget();

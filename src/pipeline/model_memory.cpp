@@ -31,8 +31,9 @@ std::int64_t in_units(std::int64_t bytes) {
 
 }  // namespace
 
-Precision stored_precision(const ModelIndex& index) {
-  return WeightStore(index.component("transformer"), "transformer").has_int8() ? precision::w8a8 : precision::bf16;
+Precision stored_precision(const ModelIndex& index, int sm) {
+  if (WeightStore(index.component("transformer"), "transformer").has_int8()) return precision::w8a8;
+  return precision::has_bf16(sm) ? precision::bf16 : precision::fp16;
 }
 
 struct ModelMemory::Impl {
@@ -82,7 +83,7 @@ ResidencyRows ModelMemory::rows(const PictureMemory& picture) const {
   nn::Footprint latents;
   for (int i = 0; i < 3; ++i) latents.add_tensor(DType::f32, {tokens, m.cond.config().in_channels});
   const int scale = m.vae_config.scale();
-  return {.text_scratch = m.text.scratch_bytes(picture.text_tokens),
+  return {.text_scratch = m.text.scratch_bytes(m.device, picture.text_tokens),
           .text_tables = m.text.placed_tables(picture.text_tokens).allocated_bytes,
           .features = m.cond.placed_features(with_text).allocated_bytes,
           .prepare_scratch = std::max(m.cond.prepare_scratch_bytes(m.device, with_text), m.uncond.prepare_scratch_bytes(m.device, without_text)),

@@ -15,8 +15,8 @@
 
 namespace octavo {
 
-// What `auto` means on a GPU: w8a8 if the denoiser is stored in int8, else bf16.
-Precision stored_precision(const ModelIndex& index);
+// What `auto` means on a GPU of that compute capability: w8a8 if the denoiser is stored in int8, else bf16, or fp16 where the GPU has no bf16.
+Precision stored_precision(const ModelIndex& index, int sm);
 
 struct PictureMemory {
   int width = 0, height = 0;

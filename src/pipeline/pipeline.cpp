@@ -14,6 +14,7 @@
 #include "io/safetensors.h"
 #include "models/flux2_vae/vae.h"
 #include "models/ideogram4/dit.h"
+#include "models/ideogram4/params.h"
 #include "models/qwen3_vl/text_encoder.h"
 #include "nn/block_stream.h"
 #include "nn/placement.h"
@@ -126,7 +127,7 @@ struct Pipeline::Impl {
   }
 
   static PipelineOptions on_device(PipelineOptions options) {
-    if (!options.device.is_cpu()) options.precision = precision::on_gpu(options.precision);
+    if (!options.device.is_cpu()) options.precision = precision::on_gpu(options.precision, caps_of(options.device).sm);
     return options;
   }
   bool is_cpu() const { return options.device.is_cpu(); }
@@ -141,14 +142,29 @@ struct Pipeline::Impl {
             .draws_weights = options.draws_weights};
   }
   // What everything but the block linears computes in: w8a8 is a matter of the denoisers alone (numerics.md section 10).
-  const Precision& plain_precision() const {
-    if (!options.precision.weight.is_quantized()) return options.precision;
-    return is_cpu() ? precision::f32 : precision::bf16;
+  Precision plain_precision() const {
+    if (!is_cpu()) return precision::plain_on_gpu(options.precision, caps_of(options.device).sm);
+    return options.precision.weight.is_quantized() ? precision::f32 : options.precision;
+  }
+  // On a GPU without bf16 tensor cores: what that means for this recipe.
+  void advise_half(Observer& observer) const {
+    const DeviceCaps& caps = caps_of(options.device);
+    if (precision::has_bf16(caps.sm)) return;
+    const std::string gpu = fmt::format("{} (sm_{}) has no bf16 tensor cores", caps.name, caps.sm);
+    if (options.precision.rows == DType::bf16) {
+      observer.on_advisory(fmt::format("generate: {}: --precision bf16 multiplies floats without tensor cores, slowly; fp16 and w8a8 use them", gpu));
+    } else if (options.precision.weight.is_quantized()) {
+      observer.on_advisory(fmt::format("generate: {}: {} multiplies its floats (attention, text encoder, decoder) in fp16", gpu, options.precision.name));
+    }
   }
   std::string kernels() const {
     if constexpr (build::has_cuda) {
       // Floats outside the denoisers' int8 products go through cuBLASLt where it is found, and its sums are its own (numerics.md section 8).
-      if (!is_cpu()) return fmt::format("sm_{}{}", caps_of(options.device).sm, cublaslt_missing().empty() ? ", cuBLASLt" : "");
+      if (!is_cpu()) {
+        const int sm = caps_of(options.device).sm;
+        const bool uses_half = options.precision.weight.is_quantized() && !precision::has_bf16(sm);
+        return fmt::format("sm_{}{}{}", sm, uses_half ? ", floats in fp16" : "", cublaslt_missing().empty() ? ", cuBLASLt" : "");
+      }
     }
     return options.cpu_reference ? "reference" : std::string(cpu::name_of(cpu::active_isa()));
   }
@@ -229,12 +245,17 @@ MemoryQuestion Pipeline::Impl::memory_question(const RequestPlan& plan, std::int
                           .steps = double(*plan.request.steps),
                           .batch = double(plan.request.batch),
                           .keeps_dump = plan.request.dump_path.has_value()};
-  if (options.precision.weight.is_quantized() && !cond) {
-    for (const auto& [name, config] : {std::pair{"transformer", &cond_config}, std::pair{"unconditional_transformer", &uncond_config}}) {
-      if (WeightStore(index.component(name), name).has_int8()) continue;  // used as stored, without a copy
-      const double weights = double(config->layers) * config->hidden() * (4.0 * config->hidden() + 3.0 * config->intermediate);
-      const bool is_4_bit = options.precision.weight.granularity == Granularity::per_group;  // and a float32 scale per group
-      question.quantized_weights_bytes += weights * (is_4_bit ? 0.5 + 4.0 / options.precision.weight.group : 1.0);
+  const NumberFormat& format = options.precision.weight;
+  if (format.storage == DType::f32 || cond) return question;
+  for (const auto& [name, config] : {std::pair{"transformer", &cond_config}, std::pair{"unconditional_transformer", &uncond_config}}) {
+    const WeightStore store(index.component(name), name);
+    const double weights = double(config->layers) * config->hidden() * (4.0 * config->hidden() + 3.0 * config->intermediate);
+    if (!format.is_quantized()) {
+      const StoredLinear& stored = store.linear(ideogram4::Names::find(store).attention_output(0));
+      if (stored.format == LinearFormat::plain && stored.dtype != format.storage) question.copied_weights_bytes += weights * double(bytes_of(format.storage));
+    } else if (!store.has_int8()) {                                        // else used as stored, without a copy
+      const bool is_4_bit = format.granularity == Granularity::per_group;  // and a float32 scale per group
+      question.copied_weights_bytes += weights * (is_4_bit ? 0.5 + 4.0 / format.group : 1.0);
     }
   }
   return question;
@@ -303,6 +324,7 @@ void Pipeline::Impl::load(Observer& observer, const std::optional<ResidencyPlan>
   const ResidencyChoice choice = residency ? residency->choice : ResidencyChoice{};
   if (cond && uncond && vae && loaded == choice) return;
   forget_denoisers();  // loaded for another kind of request
+  if (!is_cpu()) advise_half(observer);
   constexpr int kParts = 4;
   ExecContext ctx = context(observer);
   const auto part_done = [&](int part) {

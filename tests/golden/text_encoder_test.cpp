@@ -2,12 +2,14 @@
 #include "models/qwen3_vl/text_encoder.h"
 
 #include "golden/golden.h"
+#include "golden/temporary_model.h"
 
 namespace octavo::qwen3_vl {
 namespace {
 
 using golden::CpuContext;
 using golden::Reference;
+namespace fs = std::filesystem;
 
 class TextEncoderGolden : public ::testing::TestWithParam<std::string> {
  protected:
@@ -44,7 +46,7 @@ TEST_P(TextEncoderGolden, reference_rows_in_front_are_padding) {
 }
 
 TEST_P(TextEncoderGolden, same_bits_for_any_number_of_threads) {
-  for (const Precision& precision : {precision::f32, precision::bf16}) {
+  for (const Precision& precision : {precision::f32, precision::bf16, precision::fp16}) {
     CpuContext one(1), three(3);
     EXPECT_TRUE(golden::same_bits(encode(one, precision), encode(three, precision))) << precision.name;
   }
@@ -68,6 +70,39 @@ TEST_P(TextEncoderGolden, bf16_stays_within_accumulated_rounding) {
   std::printf("%s text_features in bf16: relative L2 %.2e\n", GetParam().c_str(), error);
   EXPECT_LE(error, 0.03);  // three times that estimate
   EXPECT_GT(error, 1e-4);  // it did compute in bf16
+}
+
+// Half a step of float16 is 2^-12 of a number, an eighth of bf16's, and the residual stream is not rounded at all.
+TEST_P(TextEncoderGolden, fp16_is_eight_times_closer_than_bf16) {
+  CpuContext cpu;
+  const double error = golden::relative_l2(encode(cpu, precision::fp16), reference.features());
+  std::printf("%s text_features in fp16: relative L2 %.2e\n", GetParam().c_str(), error);
+  EXPECT_LE(error, 0.03 / 8);
+  EXPECT_GT(error, 1e-5);
+}
+
+// Token rows 2^20 times as large: the residual stream begins and stays far beyond 65504, the norms take the size out again.
+TEST_P(TextEncoderGolden, fp16_carries_a_residual_stream_beyond_its_range) {
+  golden::TemporaryFolder temporary;
+  const fs::path from = reference.folder / "text_encoder", to = temporary.path() / "text_encoder";
+  {
+    golden::EditableCheckpoint checkpoint(from / "model.safetensors");
+    for (auto& [name, view] : checkpoint.tensors()) {
+      if (!name.ends_with("embed_tokens.weight")) continue;
+      const Tensor table = to_float_tensor(view);
+      view = checkpoint.add(name, DType::f32, table.shape());
+      for (std::int64_t i = 0; i < table.shape().elements(); ++i) view.as<float>()[i] = 0x1p20f * table.as<float>()[i];
+    }
+    checkpoint.write(to / "model.safetensors");
+    golden::write_config(from, to, [](nlohmann::json&) {});
+  }
+  CpuContext cpu;
+  const auto features = [&](const Precision& precision) { return TextEncoder(cpu, to, Reference::taps(), precision).encode(cpu, reference.tokens(0)); };
+  const Tensor exact = features(precision::f32);
+  float largest = 0;
+  for (std::int64_t i = 0; i < exact.shape().elements(); ++i) largest = std::max(largest, std::fabs(exact.as<float>()[i]));
+  EXPECT_GT(largest, 65504.0f);
+  EXPECT_LE(golden::relative_l2(features(precision::fp16), exact), 0.03 / 8);
 }
 
 TEST_P(TextEncoderGolden, w8a8_leaves_the_text_encoder_in_float32) {

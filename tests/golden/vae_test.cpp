@@ -39,7 +39,7 @@ TEST_P(VaeGolden, plain_bodies_equal_the_reference_too) {
 }
 
 TEST_P(VaeGolden, same_bits_for_any_number_of_threads) {
-  for (const Precision& precision : {precision::f32, precision::bf16}) {
+  for (const Precision& precision : {precision::f32, precision::bf16, precision::fp16}) {
     CpuContext one(1), three(3);
     EXPECT_TRUE(golden::same_bits(decode(one, precision), decode(three, precision))) << precision.name;
     EXPECT_TRUE(golden::same_bits(encode(one, precision), encode(three, precision))) << precision.name;
@@ -72,6 +72,17 @@ TEST_P(VaeGolden, bf16_stays_within_accumulated_rounding) {
   EXPECT_LE(decode_error, 0.02);
   EXPECT_LE(encode_error, 0.02);
   EXPECT_GT(decode_error, 1e-4);
+}
+
+// Half a step of float16 is 2^-12 of a number, an eighth of bf16's, and the maps that residuals add up in are not rounded at all.
+TEST_P(VaeGolden, fp16_is_eight_times_closer_than_bf16) {
+  CpuContext cpu;
+  const double decode_error = golden::relative_l2(decode(cpu, precision::fp16), stored("vae.decoded"));
+  const double encode_error = golden::relative_l2(encode(cpu, precision::fp16), stored("vae.encoded_mean"));
+  std::printf("%s in fp16: decode %.2e, encode %.2e\n", GetParam().c_str(), decode_error, encode_error);
+  EXPECT_LE(decode_error, 0.02 / 8);
+  EXPECT_LE(encode_error, 0.02 / 8);
+  EXPECT_GT(decode_error, 1e-5);
 }
 
 TEST_P(VaeGolden, w8a8_leaves_the_autoencoder_in_float32) {

@@ -22,12 +22,14 @@ struct AttentionCase {
   int heads = 1, kv_heads = 1, head_dim = 64;
   bool causal = false;
   bool mma_body = false;  // the mma.sync kernel, whatever this GPU would choose
+  bool turing_body = false;
 };
 
 class AttentionCuda : public GpuTest {
  protected:
-  // The mma.sync kernel, which a GPU with a newer one would not choose.
-  void run_mma_body(ExecContext& ctx, const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args, const TensorView& y) {
+  // The mma.sync kernel, or Turing's, which a GPU with a newer one would not choose.
+  void run_mma_body(ExecContext& ctx, const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args, const TensorView& y,
+                    bool turing = false) {
     const AttentionLaunch launch{.q = rows_in(q),
                                  .k = rows_in(k),
                                  .v = rows_in(v),
@@ -39,12 +41,13 @@ class AttentionCuda : public GpuTest {
                                  .head_dim = int(q.columns() / args.heads),
                                  .softmax_scale = args.softmax_scale,
                                  .causal = args.causal};
-    ASSERT_TRUE(fits_attention_mma(launch, sm()));
-    launch_attention_mma(launch, stream_of(ctx));
+    ASSERT_TRUE(turing ? fits_attention_turing(launch, sm()) : fits_attention_mma(launch, sm()));
+    turing ? launch_attention_turing(launch, stream_of(ctx)) : launch_attention_mma(launch, stream_of(ctx));
   }
 
   // q, k and v stand behind each other in one fused tensor, as a projection leaves them.
   void expect_attention(const AttentionCase& c) {
+    if (c.mma_body && sm() < 80) return;
     const std::string what = fmt::format("{} {} queries, {} keys, {} of {} heads, D {}{}", name_of(c.dtype), c.queries, c.keys, c.heads, c.kv_heads, c.head_dim,
                                          c.causal ? ", causal" : "");
     const std::int64_t q_columns = std::int64_t(c.heads) * c.head_dim, kv_columns = std::int64_t(c.kv_heads) * c.head_dim;
@@ -62,8 +65,8 @@ class AttentionCuda : public GpuTest {
     ExecContext ctx = gpu_context();
     const TensorView gpu_q = part(gpu_fused, 0, q_columns, c.queries), gpu_k = part(gpu_fused, q_columns, kv_columns, c.keys);
     const TensorView gpu_v = part(gpu_fused, q_columns + kv_columns, kv_columns, c.keys);
-    if (c.mma_body) {
-      run_mma_body(ctx, gpu_q, gpu_k, gpu_v, args, y);
+    if (c.mma_body || c.turing_body) {
+      run_mma_body(ctx, gpu_q, gpu_k, gpu_v, args, y, c.turing_body);
     } else {
       attention(ctx, gpu_q, gpu_k, gpu_v, args, y.view());
     }
@@ -114,6 +117,20 @@ TEST_F(AttentionCuda, a_long_sequence) {
     expect_attention({.dtype = DType::bf16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .mma_body = mma_body});
 }
 
+TEST_F(AttentionCuda, turing_body_in_float16) {
+  if (sm() > 90) return;  // it is built up to there
+  for (const int head_dim : {64, 128, 256, 512}) {
+    for (const std::int64_t rows : {1, 15, 16, 31, 32, 33, 63, 64, 65, 127, 200}) {
+      expect_attention({.dtype = DType::f16, .queries = rows, .keys = rows, .heads = 3, .kv_heads = 3, .head_dim = head_dim, .turing_body = true});
+      expect_attention(
+          {.dtype = DType::f16, .queries = rows, .keys = rows, .heads = 8, .kv_heads = 2, .head_dim = head_dim, .causal = true, .turing_body = true});
+    }
+    expect_attention({.dtype = DType::f16, .queries = 129, .keys = 161, .heads = 2, .kv_heads = 1, .head_dim = head_dim, .turing_body = true});
+    expect_attention({.dtype = DType::f16, .queries = 100, .keys = 333, .heads = 2, .kv_heads = 2, .head_dim = head_dim, .turing_body = true});
+  }
+  expect_attention({.dtype = DType::f16, .queries = 600, .keys = 4608, .heads = 1, .kv_heads = 1, .head_dim = 256, .turing_body = true});
+}
+
 // The kernel of head_dim 256: tails of a tile of 32 keys, of a warp's half of it, of 128 and 64 queries.
 TEST_F(AttentionCuda, pairs_tails) {
   for (const std::int64_t keys : {1, 7, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100})
@@ -127,6 +144,7 @@ TEST_F(AttentionCuda, pairs_tails) {
 // Scores that jump: the reference of a row has to follow, at other tiles than its neighbours', and a row has the same bits among other rows, in a tile of 128
 // queries and in a half.
 TEST_F(AttentionCuda, pairs_follow_each_row) {
+  if (sm() < 80) return;
   constexpr std::int64_t kQueries = 300, kKeys = 260;
   for (const DType dtype : {DType::bf16, DType::f16}) {
     const Tensor q = gaussian(random(), dtype, {kQueries, 256}), k = gaussian(random(), dtype, {kKeys, 256}), v = gaussian(random(), dtype, {kKeys, 256});
@@ -163,12 +181,13 @@ TEST_F(AttentionCuda, pairs_follow_each_row) {
 
 // A row depends on its own query alone: the same bits among other queries, and twice the same bits.
 TEST_F(AttentionCuda, a_row_does_not_depend_on_its_neighbours) {
-  for (const int head_dim : {32, 64, 128, 256, 512}) {
-    const Tensor q = gaussian(random(), DType::bf16, {200, head_dim}), k = gaussian(random(), DType::bf16, {300, head_dim});
+  for (const auto& [dtype, head_dim] : {std::pair{DType::bf16, 32}, std::pair{DType::bf16, 64}, std::pair{DType::bf16, 128}, std::pair{DType::bf16, 256},
+                                        std::pair{DType::bf16, 512}, std::pair{DType::f16, 64}, std::pair{DType::f16, 256}}) {
+    const Tensor q = gaussian(random(), dtype, {200, head_dim}), k = gaussian(random(), dtype, {300, head_dim});
     const Tensor gpu_q = to_gpu(q), gpu_k = to_gpu(k);
     const AttentionArgs args{.heads = 1, .kv_heads = 1, .softmax_scale = 0.125f};
     ExecContext ctx = gpu_context();
-    const Tensor all(DType::bf16, {200, head_dim}, gpu().device), some(DType::bf16, {7, head_dim}, gpu().device);
+    const Tensor all(dtype, {200, head_dim}, gpu().device), some(dtype, {7, head_dim}, gpu().device);
     attention(ctx, gpu_q, gpu_k, gpu_k, args, all.view());
     attention(ctx, gpu_q.view().row_range(100, 7), gpu_k, gpu_k, args, some.view());
     const Tensor a = to_cpu(all), b = to_cpu(some);
@@ -208,6 +227,7 @@ TEST_F(AttentionCuda, sanitize_every_kernel) {
   }
   expect_attention({.dtype = DType::bf16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .mma_body = true});
   expect_attention({.dtype = DType::bf16, .queries = 150, .keys = 150, .heads = 2, .kv_heads = 1, .head_dim = 256, .causal = true, .mma_body = true});
+  if (sm() <= 90) expect_attention({.dtype = DType::f16, .queries = 70, .keys = 190, .heads = 2, .kv_heads = 1, .head_dim = 256, .turing_body = true});
 }
 
 TEST_F(AttentionCuda, refuses_a_head_that_no_kernel_holds) {

@@ -46,7 +46,7 @@ TEST_F(BenchModelCuda, random_numbers_equal_the_cpu) {
 }
 
 TEST_F(BenchModelCuda, nothing_is_allocated_or_waited_for_inside_a_step) {
-  for (const Precision& precision : {precision::w8a8, precision::bf16}) {
+  for (const Precision& precision : {precision::w8a8, precision::bf16, precision::fp16}) {
     const std::vector<ModelRun> runs = run(precision, {256, 512}, 40);
     ASSERT_EQ(runs.size(), 2u);
     for (const ModelRun& each : runs) {
@@ -61,7 +61,7 @@ TEST_F(BenchModelCuda, nothing_is_allocated_or_waited_for_inside_a_step) {
 }
 
 TEST_F(BenchModelCuda, every_part_and_every_op_is_measured) {
-  for (const Precision& precision : {precision::w8a8, precision::bf16}) {
+  for (const Precision& precision : {precision::w8a8, precision::bf16, precision::fp16}) {
     const ModelRun result = run(precision, {256}, 40).at(0);
     SCOPED_TRACE(std::string(precision.name));
     for (const double seconds : {result.load_text_seconds, result.load_denoisers_seconds, result.load_vae_seconds, result.encode.median, result.prepare_seconds,
@@ -98,7 +98,7 @@ TEST_F(BenchModelCuda, every_part_and_every_op_is_measured) {
     EXPECT_EQ(qkv->n, 3 * 512);
     EXPECT_EQ(qkv->k, 512);
     EXPECT_EQ(qkv->count, 2);
-    EXPECT_EQ(qkv->math, precision.weight.is_quantized() ? "s8" : "bf16");
+    EXPECT_EQ(qkv->math, name_of(precision.weight.storage));
   }
 }
 
@@ -162,7 +162,7 @@ TEST_F(BenchModelCuda, drawn_weights_have_the_right_spread) {
   models::write_random_model(temporary.path(), "ideogram4-tiny");
   const WeightStore store(temporary.path() / "transformer", "transformer");
   ThreadPool pool(1);
-  for (const Precision& recipe : {precision::bf16, precision::on_gpu(precision::w8a8)}) {
+  for (const Precision& recipe : {precision::bf16, precision::fp16, precision::on_gpu(precision::w8a8)}) {
     ExecContext ctx = gpu_context();
     ctx.draws_weights = true;
     ctx.pool = &pool;

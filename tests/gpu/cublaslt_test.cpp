@@ -64,6 +64,21 @@ TEST_F(CublasltCuda, projections_equal_the_cpu_body) {
   expect_linear(DType::bf16, DType::bf16, 200, 136, 4608);
 }
 
+// The precision fp16: rows that nothing bounds go as float16 after a power of two, and their sums are brought back.
+TEST_F(CublasltCuda, float32_rows_beside_float16_weights) {
+  constexpr std::int64_t kRows = 130, kColumns = 136, kK = 512;
+  const Tensor x = gaussian(random(), DType::f32, {kRows, kK}), w = gaussian(random(), DType::f16, {kColumns, kK}, 0.5f);
+  for (std::int64_t i = 0; i < kRows * kK; ++i) x.as<float>()[i] *= std::ldexp(1.0f, int(i / kK % 7) * 12 - 36);  // rows of 2^-36 to 2^36
+  const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), y(DType::f32, {kRows, kColumns}, gpu().device);
+  ExecContext ctx = gpu_context();
+  linear(ctx, gpu_x, {.name = "test", .weight = gpu_w, .rounds_x = true}, {}, y.view());
+  const Tensor got = to_cpu(y), want(DType::f32, {kRows, kColumns}), size(DType::f32, {kRows, kColumns}), abs_x = magnitudes(x), abs_w = magnitudes(w);
+  linear_cpu(x, {.name = "test", .weight = w}, {}, want.view());
+  linear_cpu(abs_x, {.name = "size", .weight = abs_w}, {}, size.view());
+  const double steps = 0x1p-24 * (2.0 * kK + 8) + half_step(DType::f16);
+  expect_within(got, want, [&](std::int64_t i) { return steps * double(size.as<float>()[i]); }, "f32 x f16 to f32");
+}
+
 // What a LoRA asks for: a few outputs of many inputs, and many outputs of a few inputs added to what is there.
 TEST_F(CublasltCuda, thin_products_and_sums_in_place_equal_the_cpu_body) {
   for (const std::int64_t m : {1, 127, 1200}) {

@@ -14,8 +14,10 @@
 #include "ops/conv2d/conv2d_backend.h"
 #include "ops/embed/embed_backend.h"
 #include "ops/group_norm/group_norm_backend.h"
+#include "ops/linear/float_launch.h"
 #include "ops/linear/linear_backend.h"
 #include "ops/rope/rope_backend.h"
+#include "ops/row_launch.h"
 
 namespace octavo {
 namespace {
@@ -69,15 +71,16 @@ class ModelOpsCuda : public GpuTest {
         fmt::format("{} {} rows, {} + {} + {} heads of {}", name_of(dtype), rows, heads[0], heads[1], heads[2], head_dim));
   }
 
-  void expect_linear(DType x_type, DType w_type, DType y_type, std::int64_t m, std::int64_t n, std::int64_t k, bool has_tail) {
+  // turing: by Turing's kernel, whatever this GPU would choose.
+  void expect_linear(DType x_type, DType w_type, DType y_type, std::int64_t m, std::int64_t n, std::int64_t k, bool has_tail, bool turing = false) {
     const std::string what =
         fmt::format("{} x {} to {}, M {}, N {}, K {}{}", name_of(x_type), name_of(w_type), name_of(y_type), m, n, k, has_tail ? ", bias, gate, residual" : "");
     const Tensor x = gaussian(random(), x_type, {m, k}), w = gaussian(random(), w_type, {n, k}, 0.5f);
     const Tensor bias = gaussian(random(), w_type, {n}), gate = gaussian(random(), DType::f32, {n}), residual = gaussian(random(), y_type, {m, n});
-    LinearWeights weights{.name = "test", .weight = w};
+    LinearWeights weights{.name = "test", .weight = w, .rounds_x = rounds_x_};
     Epilogue epilogue;
     const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), gpu_bias = to_gpu(bias), gpu_gate = to_gpu(gate), gpu_residual = to_gpu(residual);
-    LinearWeights gpu_weights{.name = "test", .weight = gpu_w};
+    LinearWeights gpu_weights{.name = "test", .weight = gpu_w, .rounds_x = rounds_x_};
     Epilogue gpu_epilogue;
     if (has_tail) {
       weights.bias = bias;
@@ -89,7 +92,19 @@ class ModelOpsCuda : public GpuTest {
     }
     const Tensor y(y_type, {m, n}, gpu().device);
     ExecContext ctx = gpu_context();
-    linear(ctx, gpu_x, gpu_weights, gpu_epilogue, y.view());
+    if (turing) {
+      FloatLinearLaunch launch{.x = rows_in(gpu_x), .w = rows_in(gpu_w), .y = rows_in(y), .m = m, .n = n, .k = k};
+      if (has_tail) {
+        launch.bias = gpu_bias.as<void>();
+        launch.bias_type = row_type(w_type);
+        launch.mod_gate = gpu_gate.as<float>();
+        launch.residual = rows_in(gpu_residual);
+      }
+      ASSERT_TRUE(fits_float_mma(launch, 75)) << what;
+      launch_float_mma(launch, 75, stream_of(ctx));
+    } else {
+      linear(ctx, gpu_x, gpu_weights, gpu_epilogue, y.view());
+    }
 
     const Tensor want(DType::f32, {m, n}), size(DType::f32, {m, n});
     linear_cpu(x, weights, epilogue, want.view());
@@ -97,7 +112,8 @@ class ModelOpsCuda : public GpuTest {
     LinearWeights plain{.name = "size", .weight = abs_w};
     linear_cpu(abs_x, plain, {}, size.view());                            // Σ |x| |w|
     const bool in_parts = x_type == DType::f32 && w_type == DType::bf16;  // three sums of K products, of which the CPU has one
-    const double steps = 0x1p-24 * ((in_parts ? 4.0 : 2.0) * double(k) + 8);
+    const bool is_narrowed = rounds_x_ && x_type == DType::f32 && w_type == DType::f16;
+    const double steps = 0x1p-24 * ((in_parts ? 4.0 : 2.0) * double(k) + 8) + (is_narrowed ? half_step(DType::f16) : 0);
     expect_within(
         to_cpu(y), want,
         [&](std::int64_t i) {
@@ -106,6 +122,8 @@ class ModelOpsCuda : public GpuTest {
         },
         what);
   }
+
+  bool rounds_x_ = false;  // LinearWeights::rounds_x of expect_linear
 
   void expect_conv(DType x_type, DType w_type, DType y_type, Shape x_shape, std::int64_t out, int kernel, const ConvArgs& args, bool has_residual) {
     const std::int64_t enlarge = args.upsample_nearest_2x ? 2 : 1;
@@ -124,12 +142,14 @@ class ModelOpsCuda : public GpuTest {
     conv2d_cpu(x, {.name = "test", .weight = w, .bias = bias}, args, maybe(residual), want.view());
     const Tensor abs_x = magnitudes(x), abs_w = magnitudes(w);
     conv2d_cpu(abs_x, {.name = "size", .weight = abs_w, .bias = std::nullopt}, args, std::nullopt, size.view());
-    const double steps = 0x1p-24 * (2.0 * double(kernel * kernel * x_shape[2]) + 8);
+    const double narrowed = x_type == DType::f32 && w_type == DType::f16 ? half_step(DType::f16) : 0;  // x becomes float16
+    const double steps = 0x1p-24 * (2.0 * double(kernel * kernel * x_shape[2]) + 8) + narrowed;
     expect_within(to_cpu(y), want, [&](std::int64_t i) { return steps * (double(size.as<float>()[i]) + 8); }, what);
   }
 
-  void expect_group_norm(DType dtype, Shape shape, int groups, bool silu, float offset) {
-    const std::string what = fmt::format("{} {}, {} groups{}", name_of(dtype), shape.text(), groups, silu ? ", silu" : "");
+  void expect_group_norm(DType dtype, Shape shape, int groups, bool silu, float offset, std::optional<DType> y_type = std::nullopt) {
+    const std::string what =
+        fmt::format("{} to {} {}, {} groups{}", name_of(dtype), name_of(y_type.value_or(dtype)), shape.text(), groups, silu ? ", silu" : "");
     Tensor x = gaussian(random(), DType::f32, shape);
     for (std::int64_t i = 0; i < shape.elements(); ++i) x.as<float>()[i] += offset;
     Tensor stored(dtype, shape);
@@ -139,7 +159,7 @@ class ModelOpsCuda : public GpuTest {
     const auto args = [&](const TensorView& w, const TensorView& b) {
       return GroupNormArgs{.weight = w, .bias = b, .groups = groups, .eps = 1e-6f, .silu = silu};
     };
-    const Tensor y(dtype, shape, gpu().device);
+    const Tensor y(y_type.value_or(dtype), shape, gpu().device);
     ExecContext ctx = gpu_context();
     group_norm(ctx, gpu_x, args(gpu_weight, gpu_bias), y.view());
     group_norm(ctx, gpu_x, args(gpu_weight, gpu_bias), gpu_x.view());  // in place
@@ -231,6 +251,59 @@ TEST_F(ModelOpsCuda, float32_rows_that_are_not_finite) {
   }
 }
 
+// The precision fp16: rows of any size meet float16 weights.
+TEST_F(ModelOpsCuda, float16_projections) {
+  for (const bool rounds_x : {false, true}) {
+    rounds_x_ = rounds_x;
+    for (const DType x : kFloats) {
+      for (const std::int64_t m : {1, 129}) {
+        for (const std::int64_t n : {7, 130}) {
+          for (const std::int64_t k : {1, 8, 24, 40, 256}) expect_linear(x, DType::f16, DType::f32, m, n, k, k == 24);
+        }
+      }
+      expect_linear(x, DType::f16, DType::f16, 300, 520, 4608, true);
+    }
+  }
+  rounds_x_ = false;
+  if (sm() > 90) return;
+  for (const std::int64_t m : {1, 127, 128, 129, 300}) {
+    for (const std::int64_t n : {1, 7, 128, 130}) {
+      for (const std::int64_t k : {8, 24, 32, 40, 64, 72, 256}) expect_linear(DType::f16, DType::f16, DType::f16, m, n, k, m == 129, true);
+    }
+  }
+  expect_linear(DType::f16, DType::f16, DType::f32, 300, 520, 4608, true, true);
+}
+
+// Rows far outside the range of float16, and an infinity or NaN that stays in its row.
+TEST_F(ModelOpsCuda, float32_rows_of_any_size_meet_float16_weights) {
+  constexpr std::int64_t kRows = 9, kColumns = 64, kK = 256;
+  const Tensor x = gaussian(random(), DType::f32, {kRows, kK}), w = gaussian(random(), DType::f16, {kColumns, kK});
+  const float sizes[kRows] = {1, 1e5f, 1e9f, 1e30f, 1e-6f, 1e-20f, 0, INFINITY, NAN};
+  for (std::int64_t m = 0; m < kRows; ++m) {
+    for (std::int64_t k = 0; k < kK; ++k) {
+      float& value = x.as<float>()[m * kK + k];
+      value = std::isfinite(sizes[m]) ? value * sizes[m] : k == 100 ? sizes[m] : value;
+    }
+  }
+  const Tensor gpu_x = to_gpu(x), gpu_w = to_gpu(w), y(DType::f32, {kRows, kColumns}, gpu().device);
+  ExecContext ctx = gpu_context();
+  linear(ctx, gpu_x, {.name = "test", .weight = gpu_w, .rounds_x = true}, {}, y.view());
+  const Tensor got = to_cpu(y), want(DType::f32, {kRows, kColumns}), size(DType::f32, {kRows, kColumns});
+  linear_cpu(x, {.name = "test", .weight = w}, {}, want.view());
+  linear_cpu(magnitudes(x), {.name = "size", .weight = magnitudes(w)}, {}, size.view());
+  for (std::int64_t m = 0; m < kRows; ++m) {
+    for (std::int64_t n = 0; n < kColumns; ++n) {
+      const double a = got.as<float>()[m * kColumns + n], b = want.as<float>()[m * kColumns + n];
+      if (std::isfinite(sizes[m])) {
+        EXPECT_LE(std::fabs(a - b), (0x1p-24 * (2.0 * kK + 8) + half_step(DType::f16)) * double(size.as<float>()[m * kColumns + n]))
+            << "row of size " << sizes[m] << ", column " << n;
+      } else {
+        EXPECT_FALSE(std::isfinite(a)) << "row of size " << sizes[m] << ", column " << n;
+      }
+    }
+  }
+}
+
 // A row's bits do not depend on how many rows there are.
 TEST_F(ModelOpsCuda, a_projected_row_does_not_depend_on_its_neighbours) {
   for (const DType dtype : {DType::bf16, DType::f32}) {
@@ -260,6 +333,11 @@ TEST_F(ModelOpsCuda, convolutions) {
     expect_conv(dtype, dtype, dtype, {1, 1, 8}, 8, 3, same, false);
     expect_conv(dtype, dtype, dtype, {6, 6, 5}, 7, 3, same, true);  // channels not in eights
   }
+  for (const DType wide : {DType::f32, DType::bf16}) {  // what nothing bounds, beside float16 filters
+    expect_conv(wide, DType::f16, wide, {9, 14, 32}, 40, 3, same, true);
+    expect_conv(wide, DType::f16, wide, {7, 5, 64}, 64, 3, up, false);
+    expect_conv(wide, DType::f16, DType::f16, {12, 10, 16}, 136, 1, point, false);
+  }
   expect_conv(DType::f32, DType::bf16, DType::bf16, {8, 8, 32}, 64, 3, same, false);    // the first layer
   expect_conv(DType::bf16, DType::bf16, DType::f32, {16, 16, 128}, 3, 3, same, false);  // the last
 }
@@ -274,6 +352,10 @@ TEST_F(ModelOpsCuda, group_norms) {
     }
   }
   expect_group_norm(DType::f32, {64, 64, 64}, 32, false, 100);
+  for (const DType wide : {DType::f32, DType::bf16}) {
+    expect_group_norm(wide, {16, 16, 128}, 32, true, 3, DType::f16);
+    expect_group_norm(wide, {40, 33, 12}, 3, false, 0, DType::f16);
+  }
 }
 
 TEST_F(ModelOpsCuda, embedded_rows_are_copies) {
@@ -294,9 +376,14 @@ TEST_F(ModelOpsCuda, sanitize_every_kernel) {
   expect_linear(DType::bf16, DType::bf16, DType::bf16, 130, 130, 104, true);
   expect_linear(DType::f32, DType::bf16, DType::f32, 70, 70, 33, true);
   expect_linear(DType::f32, DType::bf16, DType::f32, 70, 70, 328, true);
+  rounds_x_ = true;
+  expect_linear(DType::f32, DType::f16, DType::f32, 70, 70, 40, true);
+  rounds_x_ = false;
+  if (sm() <= 90) expect_linear(DType::f16, DType::f16, DType::f16, 130, 130, 104, true, true);
   constexpr ConvArgs same{.stride = 1, .pad_top = 1, .pad_left = 1, .pad_bottom = 1, .pad_right = 1};
   expect_conv(DType::bf16, DType::bf16, DType::bf16, {13, 11, 40}, 24, 3, same, true);
   expect_conv(DType::f32, DType::bf16, DType::bf16, {5, 5, 6}, 5, 3, same, false);
+  expect_conv(DType::f32, DType::f16, DType::f32, {13, 11, 40}, 24, 3, same, true);
   expect_group_norm(DType::bf16, {9, 9, 32}, 8, true, 0);
   expect_group_norm(DType::bf16, {9, 9, 12}, 3, true, 0);
 }

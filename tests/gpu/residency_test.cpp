@@ -32,9 +32,9 @@ class ResidencyCuda : public GpuTest {
 
 // C6, C7: whatever the budget, same bytes; and no more memory than was planned, both as the program counts it and as the driver reports it.
 TEST_F(ResidencyCuda, same_bytes_within_every_budget_and_the_plan_is_kept) {
-  for (const Precision& precision : {precision::w8a8, precision::bf16}) {
-    const Precision on_gpu = precision::on_gpu(precision);
-    const ModelMemory memory(ModelIndex::read(golden::demo_model()), on_gpu, precision.weight.is_quantized() ? precision::bf16 : precision, gpu().device);
+  for (const Precision& precision : {precision::w8a8, precision::bf16, precision::fp16}) {
+    const ModelMemory memory(ModelIndex::read(golden::demo_model()), precision::on_gpu(precision, sm()), precision::plain_on_gpu(precision, sm()),
+                             gpu().device);
     constexpr std::int64_t kTokens = 60;  // more than the prompt has: the plan of the pipeline, which counts them, is no larger
     const ResidencyRows rows = memory.rows({.width = 256, .height = 192, .steps = 3, .text_tokens = kTokens});
     const std::int64_t least = smallest_budget(memory.weights(), rows);

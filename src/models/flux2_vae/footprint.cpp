@@ -7,20 +7,20 @@
 namespace octavo::flux2_vae {
 
 DecoderFootprint::DecoderFootprint(const std::filesystem::path& folder, const Precision& precision)
-    : config_(Config::read(folder)), map_dtype_(precision.residual) {
+    : config_(Config::read(folder)), rows_(precision.rows), residual_(precision.residual) {
   const WeightStore store(folder, "vae");
   spec_ = decoder_spec(config_, Names::find(store));
   (void)store.check(spec_.parameters(), {});
   for (const ParamSpec& param : spec_.parameters()) {
     if (is_of_attention(param.name)) continue;
     if (param.role == ParamRole::conv_weight) {
-      weights_.add_tensor(map_dtype_, param.shape);
+      weights_.add_tensor(rows_, param.shape);
     } else {
       weights_.add_tensor(std::int64_t(store.get(param.name).bytes()));
     }
   }
   if (!spec_.attention) return;
-  const nn::LinearUse use(NumberFormat{map_dtype_});
+  const nn::LinearUse use(NumberFormat{rows_});
   weights_ += nn::plan_linear(store, {{spec_.attention->to_q}, {spec_.attention->to_k}, {spec_.attention->to_v}}, true, use).memory;
   weights_ += nn::plan_linear(store, {{spec_.attention->to_out}}, true, use).memory;
 }
@@ -37,7 +37,10 @@ bool DecoderFootprint::is_of_attention(std::string_view name) const {
 nn::Footprint DecoderFootprint::maps(std::int64_t latent_h, std::int64_t latent_w, std::int64_t strip_elements) const {
   nn::Footprint sum;
   const MapSizes sizes = map_sizes(spec_, latent_h, latent_w, true, strip_elements);
-  for (const std::int64_t elements : {sizes.block, sizes.strips[0], sizes.strips[1]}) sum.add_tensor(map_dtype_, {elements});
+  sum.add_tensor(residual_, {sizes.block});
+  sum.add_tensor(rows_, {sizes.strips[0]});
+  sum.add_tensor(residual_, {sizes.strips[1]});
+  if (rows_ == DType::f16) sum.add_tensor(rows_, {sizes.read});  // conv2d's, from the scratch arena
   sum.add_tensor(DType::f32, {latent_h, latent_w, config_.latent_channels});
   sum.add_tensor(DType::f32, {latent_h * config_.scale(), latent_w * config_.scale(), config_.image_channels});
   return sum;

@@ -18,14 +18,14 @@ class DecoderFootprint {
   DecoderFootprint(const std::filesystem::path& folder, const Precision& precision);
 
   const nn::Footprint& weights() const { return weights_; }  // on a GPU
-  // Of a picture from a latent of h x w: the block of maps, the strips, the latent, the picture.
+  // Of a picture from a latent of h x w: the block of maps, the strips, a float16 copy of what convolutions read, the latent, the picture.
   nn::Footprint maps(std::int64_t latent_h, std::int64_t latent_w, std::int64_t strip_elements = kStripElements) const;
 
  private:
   bool is_of_attention(std::string_view name) const;  // a projection's weight or bias, planned as nn::Linear
 
   Config config_{};
-  DType map_dtype_ = DType::f32;
+  DType rows_ = DType::f32, residual_ = DType::f32;
   NetworkSpec spec_{};
   nn::Footprint weights_{};
 };

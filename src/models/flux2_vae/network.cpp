@@ -1,5 +1,7 @@
 #include "models/flux2_vae/network.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -60,9 +62,10 @@ ConvArgs conv_args(const ConvWeights& conv) { return conv.weight.shape[1] == 1 ?
 
 std::int64_t Maps::padded(std::int64_t h, std::int64_t w, std::int64_t c) { return round_up(h * w * c, kUnit); }
 
-Maps::Maps(DType dtype, const MapSizes& sizes, Device device)
-    : block_(dtype, {sizes.block}, device, "autoencoder maps"),
-      strips_{Tensor(dtype, {sizes.strips[0]}, device, "autoencoder strips"), Tensor(dtype, {sizes.strips[1]}, device, "autoencoder strips")},
+Maps::Maps(const MapTypes& types, const MapSizes& sizes, Device device)
+    : types_(types),
+      block_(types.residual, {sizes.block}, device, "autoencoder maps"),
+      strips_{Tensor(types.rows, {sizes.strips[0]}, device, "autoencoder strips"), Tensor(types.residual, {sizes.strips[1]}, device, "autoencoder strips")},
       strip_elements_(sizes.strip_elements) {}
 
 TensorView Maps::other(std::int64_t h, std::int64_t w, std::int64_t c, std::int64_t behind) const {
@@ -84,8 +87,8 @@ TensorView Maps::strip(std::size_t index, std::int64_t h, std::int64_t w, std::i
   return {strip.as<void>(), strip.dtype(), {h, w, c}, strip.view().device};
 }
 
-Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, DType map_dtype)
-    : spec_(spec), map_dtype_(map_dtype) {
+Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, const MapTypes& types)
+    : spec_(spec), types_(types) {
   const int groups = config.norm_groups;
   if (spec.quant_conv) quant_conv_ = load_conv(ctx, store, *spec.quant_conv);
   conv_in_ = load_conv(ctx, store, spec.conv_in);
@@ -93,7 +96,7 @@ Network::Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& 
   if (spec.attention) {
     MidAttention attention;
     attention.norm = load_norm(ctx, store, spec.attention->norm, groups, false);
-    const NumberFormat format = ctx.device.is_cpu() ? NumberFormat{} : NumberFormat{map_dtype};
+    const NumberFormat format = ctx.device.is_cpu() ? NumberFormat{} : NumberFormat{types.rows};
     attention.qkv = nn::Linear(ctx, store, {{spec.attention->to_q}, {spec.attention->to_k}, {spec.attention->to_v}}, true, format);
     attention.out = nn::Linear(ctx, store, {{spec.attention->to_out}}, true, format);
     attention.channels = spec.attention->channels;
@@ -116,10 +119,11 @@ ConvWeights Network::load_conv(ExecContext& ctx, const WeightStore& store, const
   const Shape channels_last{spec.out, spec.kernel, spec.kernel, spec.in};
   ConvWeights conv;
   conv.name = spec.module;
+  const std::string whole_name = fmt::format("{} '{}'", store.component(), name);
   conv.bias = nn::place(ctx, store.get(spec.module + ".bias"), owned_, name);
   mapped_bytes_ += std::int64_t(conv.bias->bytes());
   if (spec.kernel == 1) {  // both orders are the same
-    conv.weight = nn::place_as(ctx, stored.reshaped(channels_last), map_dtype_, owned_, name);
+    conv.weight = nn::place_as(ctx, stored.reshaped(channels_last), types_.rows, owned_, whole_name);
     mapped_bytes_ += std::int64_t(stored.bytes());
     return conv;
   }
@@ -132,7 +136,7 @@ ConvWeights Network::load_conv(ExecContext& ctx, const WeightStore& store, const
   store.release(name);
   owned_bytes_ += std::int64_t(packed.bytes());
   if (!ctx.device.is_cpu()) {
-    conv.weight = nn::place_as(ctx, packed, map_dtype_, owned_, name);
+    conv.weight = nn::place_as(ctx, packed, types_.rows, owned_, whole_name);
     return conv;
   }
   conv.weight = packed;
@@ -180,7 +184,7 @@ void Network::run(ExecContext& ctx, const Resnet& resnet, Maps& maps) const {
   const TensorView x = maps.current();
   const std::int64_t h = x.shape[0], w = x.shape[1], in = x.shape[2], out = resnet.conv1.weight.shape[0];
   const TensorView y = resnet.shortcut ? maps.other(h, w, out) : x;
-  const TensorView inner = maps.other(h, w, out, resnet.shortcut ? Maps::padded(h, w, out) : 0);
+  const TensorView inner = maps.bounded(maps.other(h, w, out, resnet.shortcut ? Maps::padded(h, w, out) : 0));
   const TensorView statistics = nn::scratch_tensor(ctx, DType::f32, {resnet.norm1.groups, 2}, "group statistics");
   const auto nothing = [](std::int64_t, std::int64_t) { return std::nullopt; };
   group_norm_statistics(ctx, x, resnet.norm1, statistics);
@@ -202,7 +206,7 @@ void Network::run_upsampled(ExecContext& ctx, const ConvWeights& upsample, const
   const TensorView x = maps.other(h, w, in);
   conv2d(ctx, small, upsample, kUpsample3x3, std::nullopt, x);
   group_norm_statistics(ctx, x, resnet.norm1, statistics);
-  const TensorView y = maps.other(h, w, out), inner = maps.other(h, w, out, Maps::padded(h, w, out));
+  const TensorView y = maps.other(h, w, out), inner = maps.bounded(maps.other(h, w, out, Maps::padded(h, w, out)));
   // Strips are even, so a strip with its two neighbouring rows begins at an odd row, unless at the edge: in the middle of what row top / 2 becomes.
   const Rows x_rows = [&](std::int64_t top, std::int64_t count) {
     const std::int64_t bottom = top + count, from = top / 2, to = std::min((bottom + 1) / 2, small.shape[0]);
@@ -226,8 +230,8 @@ void Network::attend(ExecContext& ctx, Maps& maps) const {
   const TensorView x = maps.current();
   const std::int64_t h = x.shape[0], w = x.shape[1], c = attention_->channels;
   const auto as_rows = [](const TensorView& map) { return map.reshaped({map.shape[0] * map.shape[1], map.shape[2]}); };
-  const TensorView qkv = as_rows(maps.other(h, w, 3 * c));
-  const TensorView normed = maps.other(h, w, c, Maps::padded(h, w, 3 * c));
+  const TensorView qkv = as_rows(maps.bounded(maps.other(h, w, 3 * c)));
+  const TensorView normed = maps.bounded(maps.other(h, w, c, Maps::padded(h, w, 3 * c)));
   group_norm(ctx, x, attention_->norm, normed);
   attention_->qkv.forward(ctx, as_rows(normed), {}, qkv);
   const TensorView mixed = as_rows(normed);  // which is not needed any more
@@ -246,14 +250,22 @@ void Network::run_middle(ExecContext& ctx, Maps& maps) const {
 
 void Network::run_out(ExecContext& ctx, Maps& maps, const TensorView& y) const {
   models::stop_if_cancelled(ctx, "vae");
-  group_norm(ctx, maps.current(), norm_out_, maps.current());
-  conv2d(ctx, maps.current(), conv_out_, kSame3x3, std::nullopt, y);
+  const TensorView x = maps.current();
+  if (types_.rows != types_.residual) {  // the normalised map does not fit its place
+    const ArenaScope scope(*ctx.scratch);
+    const TensorView statistics = nn::scratch_tensor(ctx, DType::f32, {norm_out_.groups, 2}, "group statistics");
+    group_norm_statistics(ctx, x, norm_out_, statistics);
+    return convolve_normed(ctx, rows_of(x), x.shape[2], norm_out_, statistics, conv_out_, maps, [](std::int64_t, std::int64_t) { return std::nullopt; }, y);
+  }
+  group_norm(ctx, x, norm_out_, x);
+  conv2d(ctx, x, conv_out_, kSame3x3, std::nullopt, y);
 }
 
 MapSizes map_sizes(const NetworkSpec& spec, std::int64_t h, std::int64_t w, bool grows, std::int64_t strip_elements) {
   MapSizes sizes{.strip_elements = strip_elements};
   std::int64_t current = 0;
   const auto size = [&](std::int64_t channels) { return Maps::padded(h, w, channels); };
+  const auto read = [&](std::int64_t channels) { sizes.read = std::max(sizes.read, h * w * channels); };
   const auto beside = [&](std::int64_t others) { sizes.block = std::max(sizes.block, current + others); };
   const auto become = [&](std::int64_t channels) {
     beside(size(channels));
@@ -266,6 +278,7 @@ MapSizes map_sizes(const NetworkSpec& spec, std::int64_t h, std::int64_t w, bool
   const auto resnet = [&](const ResnetSpec& r) {
     strip(0, r.in);
     strip(0, r.out);
+    if (!r.shortcut.empty()) read(r.in);
     beside(size(r.out) * (r.shortcut.empty() ? 1 : 2));
     current = size(r.out);
   };
@@ -277,6 +290,7 @@ MapSizes map_sizes(const NetworkSpec& spec, std::int64_t h, std::int64_t w, bool
     }
     resnet(spec.middle[1]);
   };
+  read(spec.conv_in.in);
   if (grows && spec.quant_conv) become(spec.quant_conv->out);
   become(spec.conv_in.out);
   if (grows) middle();
@@ -295,7 +309,9 @@ MapSizes map_sizes(const NetworkSpec& spec, std::int64_t h, std::int64_t w, bool
       strip(0, r.in);
       strip(0, r.out);
       strip(1, r.in);
+      sizes.read = std::max(sizes.read, sizes.strips[1]);
     }
+    if (stage.resample) read(stage.resample->in);
     if (!stage.resample || (grows && makes_input_twice(spec, s + 1))) continue;
     h = grows ? 2 * h : h / 2;
     w = grows ? 2 * w : w / 2;
@@ -307,7 +323,14 @@ MapSizes map_sizes(const NetworkSpec& spec, std::int64_t h, std::int64_t w, bool
 
 Tensor Decoder::run(ExecContext& ctx, const TensorView& latent, std::int64_t strip_elements) const {
   const std::int64_t h = latent.shape[0], w = latent.shape[1];
-  Maps maps(map_dtype(), map_sizes(spec(), h, w, true, strip_elements), ctx.device);
+  const MapSizes sizes = map_sizes(spec(), h, w, true, strip_elements);
+  Maps maps(types(), sizes, ctx.device);
+  if (!ctx.device.is_cpu() && types().rows == DType::f16) {
+    // Convolutions of maps wider than their weights copy them here; growing with the maps, the arena would keep the smaller blocks, too.
+    constexpr std::size_t kBeside = 4096;
+    const ArenaScope scope(*ctx.scratch);
+    ctx.scratch->take(std::size_t(sizes.read) * bytes_of(DType::f16) + kBeside, "maps in float16");
+  }
   std::vector<Tensor> moved;
   const TensorView placed = nn::place(ctx, latent, moved, "latent");
   TensorView z = placed;
@@ -339,7 +362,7 @@ Tensor Decoder::run(ExecContext& ctx, const TensorView& latent, std::int64_t str
 
 Tensor Encoder::run(ExecContext& ctx, const TensorView& image) const {
   if (!ctx.device.is_cpu()) throw Unsupported("vae: the encoder runs on the CPU only in this version; use --device cpu");
-  Maps maps(map_dtype(), map_sizes(spec(), image.shape[0], image.shape[1], false, kStripElements), ctx.device);
+  Maps maps(types(), map_sizes(spec(), image.shape[0], image.shape[1], false, kStripElements), ctx.device);
   const TensorView first = maps.other(image.shape[0], image.shape[1], conv_in_.weight.shape[0]);
   conv2d(ctx, image, conv_in_, kSame3x3, std::nullopt, first);
   maps.advance(first);

@@ -13,23 +13,31 @@
 
 namespace octavo::flux2_vae {
 
+// What a norm bounds, the convolution of that included, and what nothing bounds: the maps that residuals add up in. `rows` is never wider.
+struct MapTypes {
+  DType rows = DType::f32, residual = DType::f32;
+};
+
 // Elements of the memory that a network needs whose input is h x w, from the list of its layers.
 struct MapSizes {
   std::int64_t block = 0;
   std::int64_t strips[2] = {0, 0};
+  std::int64_t read = 0;                         // the largest map, or strip, of type `residual` that a convolution reads
   std::int64_t strip_elements = kStripElements;  // what was asked for
 };
 MapSizes map_sizes(const NetworkSpec& spec, std::int64_t h, std::int64_t w, bool grows, std::int64_t strip_elements);
 
-// The maps that a network works on: the current one at one end of a block, what a layer makes of it at the other end; and two strips.
-// Own memory, not the scratch arena: at 2048 pixels they are gigabytes that should leave with the picture.
+// The maps that a network works on: the current one at one end of a block, what a layer makes of it at the other end; and two strips, the first of them
+// bounded. Own memory, not the scratch arena: at 2048 pixels they are gigabytes that should leave with the picture.
 class Maps {
  public:
-  Maps(DType dtype, const MapSizes& sizes, Device device);
+  Maps(const MapTypes& types, const MapSizes& sizes, Device device);
 
   const TensorView& current() const { return current_; }
   // The map [h, w, c] at the end that `current` does not use, behind `behind` elements of another one there.
   TensorView other(std::int64_t h, std::int64_t w, std::int64_t c, std::int64_t behind = 0) const;
+  // The place of that map for one that a norm bounds.
+  TensorView bounded(const TensorView& map) const { return {map.data, types_.rows, map.shape, map.device}; }
   // What other() gave becomes the current map.
   void advance(const TensorView& map);
   TensorView strip(std::size_t index, std::int64_t h, std::int64_t w, std::int64_t c) const;
@@ -39,6 +47,7 @@ class Maps {
   static std::int64_t padded(std::int64_t h, std::int64_t w, std::int64_t c);
 
  private:
+  MapTypes types_;
   Tensor block_;
   Tensor strips_[2];
   std::int64_t strip_elements_;
@@ -49,14 +58,14 @@ class Maps {
 class Network {
  public:
   // Repacks every k x k convolution from OIHW to [Cout, kh, kw, Cin] in its stored dtype and releases the file's pages; the rest stays in the map.
-  // On a GPU everything is copied there, matrices and filters rounded to `map_dtype`, so that both sides of a product have one type.
-  Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, DType map_dtype);
+  // On a GPU everything is copied there, matrices and filters rounded to `types.rows`, so that both sides of a product have one type.
+  Network(ExecContext& ctx, const WeightStore& store, const NetworkSpec& spec, const Config& config, const MapTypes& types);
 
   std::int64_t owned_bytes() const { return owned_bytes_; }
   std::int64_t mapped_bytes() const { return mapped_bytes_; }
 
  protected:
-  DType map_dtype() const { return map_dtype_; }
+  const MapTypes& types() const { return types_; }
   struct Resnet {
     GroupNormArgs norm1{}, norm2{};
     ConvWeights conv1{}, conv2{};
@@ -98,7 +107,7 @@ class Network {
 
   NetworkSpec spec_{};
   std::vector<Tensor> owned_{};
-  DType map_dtype_ = DType::f32;
+  MapTypes types_{};
   std::int64_t owned_bytes_ = 0;
   std::int64_t mapped_bytes_ = 0;
 };

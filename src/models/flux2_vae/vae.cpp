@@ -65,21 +65,21 @@ LatentStatistics choose_statistics(const ExecContext& ctx, const WeightStore& st
 struct Vae::Impl {
   Config config;
   WeightStore store;
-  DType map_dtype;
+  MapTypes types;
   Names names;
   LatentStatistics statistics{};
   std::unique_ptr<Decoder> decoder{};
   std::once_flag encoder_once{};
   std::unique_ptr<Encoder> encoder{};  // loaded by the first encode(): a picture from text alone never reads it
 
-  Impl(ExecContext& ctx, const std::filesystem::path& folder, DType dtype)
-      : config(Config::read(folder)), store(folder, std::string(kComponent)), map_dtype(dtype), names(Names::find(store)) {
+  Impl(ExecContext& ctx, const std::filesystem::path& folder, const MapTypes& maps)
+      : config(Config::read(folder)), store(folder, std::string(kComponent)), types(maps), names(Names::find(store)) {
     std::vector<ParamSpec> specs = decoder_spec(config, names).parameters();
     for (const auto& more : {encoder_spec(config, names).parameters(), statistics_parameters(config)}) specs.insert(specs.end(), more.begin(), more.end());
     constexpr std::string_view kUnread[] = {"bn.num_batches_tracked"};
     models::check_parameters(ctx, store, specs, kUnread);
     statistics = choose_statistics(ctx, store, config);
-    decoder = std::make_unique<Decoder>(ctx, store, decoder_spec(config, names), config, map_dtype);
+    decoder = std::make_unique<Decoder>(ctx, store, decoder_spec(config, names), config, types);
   }
 
   void check_tokens(const TensorView& tokens) const {
@@ -94,7 +94,8 @@ struct Vae::Impl {
   }
 };
 
-Vae::Vae(ExecContext& ctx, const std::filesystem::path& folder, const Precision& precision) : impl_(std::make_unique<Impl>(ctx, folder, precision.residual)) {}
+Vae::Vae(ExecContext& ctx, const std::filesystem::path& folder, const Precision& precision)
+    : impl_(std::make_unique<Impl>(ctx, folder, MapTypes{precision.rows, precision.residual})) {}
 Vae::~Vae() = default;
 Vae::Vae(Vae&&) noexcept = default;
 
@@ -156,7 +157,7 @@ Tensor Vae::decode(ExecContext& ctx, const TensorView& latent, std::int64_t stri
 Tensor Vae::encode(ExecContext& ctx, const TensorView& image) const {
   impl_->check_map(image, "the picture", impl_->config.image_channels, impl_->config.scale());
   std::call_once(impl_->encoder_once, [&] {
-    impl_->encoder = std::make_unique<Encoder>(ctx, impl_->store, encoder_spec(impl_->config, impl_->names), impl_->config, impl_->map_dtype);
+    impl_->encoder = std::make_unique<Encoder>(ctx, impl_->store, encoder_spec(impl_->config, impl_->names), impl_->config, impl_->types);
   });
   return impl_->encoder->run(ctx, image);
 }

@@ -37,8 +37,8 @@ inline constexpr std::int64_t kStripElements = std::int64_t(1) << 24;
 
 class Vae {
  public:
-  // Diffusers names and the original internal ones (spec section 9.5) are both accepted. Maps between layers are bf16 if `precision` is bf16, else
-  // float32; weights keep their stored dtype. The encoder's weights are checked now but first read by encode().
+  // Diffusers names and the original internal ones (spec section 9.5) are both accepted. Maps between layers are of the types that `precision`
+  // names (numerics.md section 10); weights keep their stored dtype. The encoder's weights are checked now but first read by encode().
   // Throws InvalidArgument if the folder is missing or of another family, DataError if a tensor is missing or disagrees with config.json.
   Vae(ExecContext& ctx, const std::filesystem::path& folder, const Precision& precision);
   ~Vae();

@@ -152,7 +152,7 @@ std::unique_ptr<Session> Conditioning::prepare(ExecContext& ctx, const Precision
   state->owner = &config_;
   state->lora = lora;
   if (lora != nullptr && !ctx.device.is_cpu()) {
-    state->placed_loras = nn::place_loras(ctx, *lora, precision.residual);
+    state->placed_loras = nn::place_loras(ctx, *lora, precision.rows);
     state->lora = &state->placed_loras.terms;
   }
   state->text_rows = features ? features->rows() : 0;

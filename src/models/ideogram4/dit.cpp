@@ -173,7 +173,7 @@ void Dit::Impl::attend(ExecContext& ctx, const DitBlock& block, const SessionSta
   const ArenaScope scope(*ctx.scratch);
   const std::int64_t hidden = config.hidden();
   const std::int64_t rows = session.rows();
-  const TensorView qkv = nn::scratch_tensor(ctx, precision.residual, {rows, 3 * hidden}, "attention projections");
+  const TensorView qkv = nn::scratch_tensor(ctx, precision.rows, {rows, 3 * hidden}, "attention projections");
   qkv_of(session, block).forward(ctx, x, {}, qkv);
   const TensorView q = qkv.row_range(first, rows - first).column_range(0, hidden);
   const TensorView k = qkv.column_range(hidden, hidden);
@@ -187,7 +187,7 @@ void Dit::Impl::attend(ExecContext& ctx, const DitBlock& block, const SessionSta
     head_norm_rope(ctx, q, {of_q}, kHeadNormEps, cos.row_range(first, rows - first), sin.row_range(first, rows - first));
     head_norm_rope(ctx, k, {of_k}, kHeadNormEps, cos, sin);
   }
-  const TensorView mixed = nn::scratch_tensor(ctx, precision.residual, {rows - first, hidden}, "attention output");
+  const TensorView mixed = nn::scratch_tensor(ctx, precision.rows, {rows - first, hidden}, "attention output");
   const AttentionArgs args{.heads = config.heads, .kv_heads = config.heads, .softmax_scale = 1.0f / std::sqrt(float(config.head_dim))};
   ctx.attention == AttentionKind::int8 ? attention_int8(ctx, q, k, v, args, mixed) : attention(ctx, q, k, v, args, mixed);
   session.with_lora(block.attention_output, block.index, "attention.o").forward(ctx, mixed, {}, y);
@@ -204,7 +204,7 @@ void Dit::Impl::mlp(ExecContext& ctx, const DitBlock& block, const SessionState&
     return w2.forward(ctx, product, {}, y);
   }
   const std::int64_t panel = mlp_panel_rows(ctx.device, rows);
-  const TensorView w13_out = nn::scratch_tensor(ctx, precision.residual, {panel, 2 * width}, "MLP projections");
+  const TensorView w13_out = nn::scratch_tensor(ctx, precision.rows, {panel, 2 * width}, "MLP projections");
   const RowOutput hidden = nn::scratch_rows(ctx, w2.input(), precision.residual, panel, width, "MLP hidden rows");
   for (std::int64_t first = 0; first < rows; first += panel) {
     const std::int64_t count = std::min(panel, rows - first);
@@ -274,7 +274,7 @@ void Dit::Impl::forward(ExecContext& ctx, const SessionState& state, int step, c
   const std::int64_t text_rows = state.text_rows;
   const TensorView h = nn::scratch_tensor(ctx, m.precision.residual, {state.rows(), hidden}, "residual stream");
   const TensorView y = nn::scratch_tensor(ctx, m.precision.residual, {state.rows(), hidden}, "block output");
-  const BlockInput x(ctx, m.blocks, state, m.precision.residual, hidden);
+  const BlockInput x(ctx, m.blocks, state, m.precision.rows, hidden);
 
   if (text_rows > 0) copy_bytes(h.data, h.device, state.text.as<void>(), state.text.view().device, state.text.bytes(), ctx.stream);
   state.with_lora(m.input_proj, "input_proj").forward(ctx, latents, {}, h.row_range(text_rows, state.image_rows));

@@ -63,7 +63,7 @@ class Dit {
   const Config& config() const;
 
   // grid_h * grid_w image tokens; `features` f32 [T, llm_features] or absent (the unconditional branch); `times` the model times (0 noise, 1 data)
-  // of all steps. In precision bf16 the times are rounded to bf16 first, as the reference does (numerics.md section 10).
+  // of all steps. Where the residual stream is bf16 the times are rounded to bf16 first, as the reference does (numerics.md section 10).
   // `lora`: terms for lora_targets (params.h), or null; they act in this session alone and must outlive it.
   // The session belongs to this object and may be used for many pictures. Throws InvalidArgument on shapes, or on features for an unconditional one.
   std::unique_ptr<Session> prepare(ExecContext& ctx, int grid_h, int grid_w, const std::optional<TensorView>& features, std::span<const float> times,

@@ -48,7 +48,7 @@ std::int64_t packed_bytes(const nn::Footprint& layer, std::int64_t tensors) { re
 std::int64_t mlp_panel_rows(Device device, std::int64_t rows) { return device.is_cpu() ? ceil_div(rows, ceil_div(rows, kMlpRows)) : rows; }
 
 DitFootprint::DitFootprint(const std::filesystem::path& folder, const std::string& component, const Precision& precision)
-    : config_(Config::read(folder)), floats_(precision.residual) {
+    : config_(Config::read(folder)), rows_(precision.rows), residual_(precision.residual) {
   const bool has_text = !component.starts_with("unconditional");
   const WeightStore store(folder, component, models::find_overlay(folder.parent_path(), has_text ? "conditional." : "unconditional."));
   const Names names = Names::find(store);
@@ -105,7 +105,7 @@ DitFootprint::DitFootprint(const std::filesystem::path& folder, const std::strin
 nn::Footprint DitFootprint::session(Device device, const PictureSize& size) const {
   const std::int64_t rows = size.text_rows + size.image_rows, hidden = config_.hidden();
   nn::Footprint sum;
-  if (size.text_rows > 0) sum.add_tensor(floats_, {size.text_rows, hidden});
+  if (size.text_rows > 0) sum.add_tensor(residual_, {size.text_rows, hidden});
   for (int i = 0; i < 2; ++i) sum.add_tensor(DType::f32, {rows, config_.head_dim / 2});
   sum.add_tensor(DType::f32, {size.steps, config_.layers * 4 * hidden});
   sum.add_tensor(DType::f32, {size.steps, hidden});
@@ -115,7 +115,7 @@ nn::Footprint DitFootprint::session(Device device, const PictureSize& size) cons
 
 nn::Footprint DitFootprint::placed_loras(const PictureSize& size) const {
   nn::Footprint sum;
-  if (size.lora != nullptr) sum.add_tensor(nn::placed_lora_bytes(*size.lora, floats_));
+  if (size.lora != nullptr) sum.add_tensor(nn::placed_lora_bytes(*size.lora, rows_));
   return sum;
 }
 
@@ -133,8 +133,8 @@ DitFootprint::Projection DitFootprint::projection(const nn::LinearPlan& plan, co
 
 // What nn::LoraLinear takes and gives back for rows of `x`; s8: codes from a producer.
 void DitFootprint::take_linear(nn::ScratchCount& scratch, Device device, const Projection& linear, std::int64_t rows, DType x) const {
-  linear.plan.take_scratch(scratch, rows, x == DType::s8);
-  nn::take_lora_scratch(scratch, device, linear.terms, rows, x, floats_);
+  linear.plan.take_scratch(scratch, device, rows, x);
+  nn::take_lora_scratch(scratch, device, linear.terms, rows, x, rows_);
 }
 
 std::int64_t DitFootprint::prepare_scratch_bytes(Device device, const PictureSize& size) const {
@@ -166,33 +166,33 @@ void DitFootprint::take_layer(nn::ScratchCount& scratch, Device device, int inde
   const auto of = [&](const nn::LinearPlan& plan, std::string_view name) { return projection(plan, size, fmt::format("layers.{}.{}", index, name)); };
   const Projection qkv = of(layer.qkv, "attention.qkv"), output = of(layer.attention_output, "attention.o");
   const Projection w13 = of(layer.w13, "feed_forward.w13"), w2 = of(layer.w2, "feed_forward.w2");
-  const auto form = [&](const Projection& linear) { return linear.reads_codes() ? DType::s8 : floats_; };
-  scratch.take(floats_, {rows, 3 * hidden});
+  const auto form = [&](const Projection& linear) { return linear.reads_codes() ? DType::s8 : rows_; };
+  scratch.take(rows_, {rows, 3 * hidden});
   take_linear(scratch, device, qkv, rows, form(qkv));
-  scratch.take(floats_, {live_rows, hidden});
+  scratch.take(rows_, {live_rows, hidden});
   if (size.attention == AttentionKind::int8) take_attention_codes(scratch, device, config_, rows, live_rows);
-  take_linear(scratch, device, output, live_rows, floats_);
+  take_linear(scratch, device, output, live_rows, rows_);
   scratch.rewind(mark);
   if (!device.is_cpu() && layer.w13.has_pairs && w13.terms.empty()) {  // the product alone is written, in floats
-    scratch.take(floats_, {live_rows, width});
+    scratch.take(residual_, {live_rows, width});
     take_linear(scratch, device, w13, live_rows, form(w13));
-    take_linear(scratch, device, w2, live_rows, floats_);
+    take_linear(scratch, device, w2, live_rows, residual_);
     scratch.rewind(mark);
     return;
   }
   const std::int64_t panel = mlp_panel_rows(device, live_rows);
-  scratch.take(floats_, {panel, 2 * width});
-  take_rows(scratch, w2.reads_codes(), floats_, panel, width);
+  scratch.take(rows_, {panel, 2 * width});
+  take_rows(scratch, w2.reads_codes(), residual_, panel, width);
   take_linear(scratch, device, w13, panel, form(w13));
-  take_linear(scratch, device, w2, panel, form(w2));
+  take_linear(scratch, device, w2, panel, w2.reads_codes() ? DType::s8 : residual_);
   scratch.rewind(mark);
 }
 
 std::int64_t DitFootprint::forward_scratch_bytes(Device device, const PictureSize& size) const {
   const std::int64_t rows = size.text_rows + size.image_rows, hidden = config_.hidden();
   nn::ScratchCount scratch;
-  scratch.take(floats_, {rows, hidden});
-  scratch.take(floats_, {rows, hidden});
+  scratch.take(residual_, {rows, hidden});
+  scratch.take(residual_, {rows, hidden});
   bool reads[2] = {};  // floats, codes
   for (int l = 0; l < config_.layers; ++l) {
     const Layer& layer = layers_[std::size_t(l)];
@@ -200,7 +200,7 @@ std::int64_t DitFootprint::forward_scratch_bytes(Device device, const PictureSiz
     reads[projection(layer.w13, size, fmt::format("layers.{}.feed_forward.w13", l)).reads_codes()] = true;
   }
   for (const bool is_quantized : {false, true}) {
-    if (reads[is_quantized]) take_rows(scratch, is_quantized, floats_, rows, hidden);
+    if (reads[is_quantized]) take_rows(scratch, is_quantized, rows_, rows, hidden);
   }
   take_linear(scratch, device, projection(input_, size, "input_proj"), size.image_rows, DType::f32);
   for (int l = 0; l < config_.layers; ++l) take_layer(scratch, device, l, l + 1 == config_.layers ? size.image_rows : rows, size);

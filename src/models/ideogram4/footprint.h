@@ -62,7 +62,7 @@ class DitFootprint {
   void take_layer(nn::ScratchCount& scratch, Device device, int layer, std::int64_t live_rows, const PictureSize& size) const;
 
   Config config_{};
-  DType floats_ = DType::f32;
+  DType rows_ = DType::f32, residual_ = DType::f32;
   std::vector<Layer> layers_{};
   nn::LinearPlan input_{}, output_{}, text_{}, time_in_{}, time_out_{}, adaln_{}, final_modulation_{};
   std::vector<nn::Footprint> layer_bytes_{};

@@ -7,7 +7,7 @@
 namespace octavo::qwen3_vl {
 
 TextFootprint::TextFootprint(const std::filesystem::path& folder, const std::vector<int>& taps, const Precision& precision)
-    : config_(Config::read(folder)), rows_(precision.residual) {
+    : config_(Config::read(folder)), rows_(precision.rows), residual_(precision.residual) {
   if (taps.empty() || taps.back() >= config_.layers) throw InvalidArgument("text_encoder: its taps are not within its layers");
   const WeightStore store(folder, "text_encoder");
   const std::string prefix = find_prefix(store);
@@ -39,22 +39,22 @@ nn::Footprint TextFootprint::placed_tables(std::int64_t tokens) const {
   return sum;
 }
 
-std::int64_t TextFootprint::scratch_bytes(std::int64_t tokens) const {
+std::int64_t TextFootprint::scratch_bytes(Device device, std::int64_t tokens) const {
   const std::int64_t q_columns = std::int64_t(config_.heads) * config_.head_dim, kv_columns = std::int64_t(config_.kv_heads) * config_.head_dim;
   const std::int64_t width = config_.intermediate;
   nn::ScratchCount scratch;
-  for (int i = 0; i < 3; ++i) scratch.take(rows_, {tokens, config_.hidden});  // residual stream, layer input, layer output
+  for (const DType dtype : {residual_, rows_, residual_}) scratch.take(dtype, {tokens, config_.hidden});  // residual stream, layer input, layer output
   const std::int64_t mark = scratch.mark();
   for (const Layer& layer : layers_) {
     scratch.take(rows_, {tokens, q_columns + 2 * kv_columns});
     scratch.take(rows_, {tokens, q_columns});
-    layer.qkv.take_scratch(scratch, tokens);
-    layer.attention_output.take_scratch(scratch, tokens);
+    layer.qkv.take_scratch(scratch, device, tokens, rows_);
+    layer.attention_output.take_scratch(scratch, device, tokens, rows_);
     scratch.rewind(mark);
     scratch.take(rows_, {tokens, 2 * width});
-    layer.gate_up.take_scratch(scratch, tokens);
-    scratch.take(rows_, {tokens, width});
-    layer.down.take_scratch(scratch, tokens);
+    layer.gate_up.take_scratch(scratch, device, tokens, rows_);
+    scratch.take(residual_, {tokens, width});
+    layer.down.take_scratch(scratch, device, tokens, residual_);
     scratch.rewind(mark);
   }
   return scratch.most();

@@ -19,11 +19,12 @@ class TextFootprint {
   // Weights on a GPU, by layer up to the last tap. The embedding stays in the file.
   const std::vector<nn::Footprint>& layers() const { return layer_bytes_; }
   nn::Footprint placed_tables(std::int64_t tokens) const;  // RoPE
-  std::int64_t scratch_bytes(std::int64_t tokens) const;   // the most that encode() takes from the scratch arena, without the workspaces of the ops
+  std::int64_t scratch_bytes(Device device,
+                             std::int64_t tokens) const;  // the most that encode() takes from the scratch arena, without the workspaces of the ops
 
  private:
   Config config_{};
-  DType rows_ = DType::f32;
+  DType rows_ = DType::f32, residual_ = DType::f32;
   struct Layer {
     nn::LinearPlan qkv{}, attention_output{}, gate_up{}, down{};
   };

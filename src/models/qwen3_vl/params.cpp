@@ -15,7 +15,7 @@ std::string find_prefix(const WeightStore& store) {
 
 std::string layer_name(const std::string& prefix, int index, std::string_view module) { return fmt::format("{}layers.{}.{}", prefix, index, module); }
 
-NumberFormat weight_format(const Precision& precision) { return precision.residual == DType::bf16 ? precision.weight : NumberFormat{}; }
+NumberFormat weight_format(const Precision& precision) { return precision.rows != DType::f32 ? precision.weight : NumberFormat{}; }
 
 std::vector<ParamSpec> parameters(const Config& config, const std::string& prefix, int layers) {
   const std::int64_t q_columns = std::int64_t(config.heads) * config.head_dim;

@@ -15,7 +15,7 @@ std::string find_prefix(const WeightStore& store);
 
 std::string layer_name(const std::string& prefix, int index, std::string_view module);
 
-// What the projections' weights become: bf16 or whatever the recipe says where rows are bf16, else as stored.
+// What the projections' weights become: what the recipe says where rows have 16 bits, else as stored.
 NumberFormat weight_format(const Precision& precision);
 
 // The parameters of the first `layers` decoder layers and the embedding.

@@ -34,7 +34,7 @@ struct TextEncoder::Impl {
   Config config;
   WeightStore store;
   std::vector<int> taps;
-  DType rows_dtype;
+  DType rows_dtype, residual_dtype;
   NumberFormat format;
   TextResidency residency;
   std::string prefix{};
@@ -45,7 +45,8 @@ struct TextEncoder::Impl {
       : config(Config::read(folder)),
         store(folder, "text_encoder"),
         taps(std::move(kept)),
-        rows_dtype(precision.residual),
+        rows_dtype(precision.rows),
+        residual_dtype(precision.residual),
         format(weight_format(precision)),
         residency(where) {}
 
@@ -116,14 +117,14 @@ void TextEncoder::Impl::run_layer(ExecContext& ctx, const DecoderLayer& layer, c
   const ArenaScope scope(*ctx.scratch);
   const std::int64_t width = config.intermediate;
   const TensorView x = nn::scratch_tensor(ctx, rows_dtype, h.shape, "layer input");
-  const TensorView y = nn::scratch_tensor(ctx, rows_dtype, h.shape, "layer output");
+  const TensorView y = nn::scratch_tensor(ctx, residual_dtype, h.shape, "layer output");
   rms_norm(ctx, h, {.weight = layer.input_norm, .eps = config.norm_eps, .mod_scale = {}}, x);
   attend(ctx, layer, x, cos, sin, y);
   add_rows(ctx, h, y);
   rms_norm(ctx, h, {.weight = layer.post_attention_norm, .eps = config.norm_eps, .mod_scale = {}}, x);
   const TensorView both = nn::scratch_tensor(ctx, rows_dtype, {h.rows(), 2 * width}, "MLP projections");
   layer.gate_up.forward(ctx, x, {}, both);
-  const TensorView product = nn::scratch_tensor(ctx, rows_dtype, {h.rows(), width}, "MLP hidden rows");
+  const TensorView product = nn::scratch_tensor(ctx, residual_dtype, {h.rows(), width}, "MLP hidden rows");
   silu_mul(ctx, both.column_range(0, width), both.column_range(width, width), product);
   layer.down.forward(ctx, product, {}, y);
   add_rows(ctx, h, y);
@@ -159,7 +160,7 @@ Tensor TextEncoder::encode(ExecContext& ctx, std::span<const std::int32_t> ids) 
   const TensorView sin = nn::place(ctx, host_sin, moved, "RoPE table");
 
   Tensor features(DType::f32, {rows, hidden * taps}, {}, "text features");
-  const TensorView h = nn::scratch_tensor(ctx, m.rows_dtype, {rows, hidden}, "residual stream");
+  const TensorView h = nn::scratch_tensor(ctx, m.residual_dtype, {rows, hidden}, "residual stream");
   m.embedding.forward(ctx, ids, h);
   std::int64_t tap = 0;
   for (std::size_t l = 0; l <= std::size_t(m.taps.back()); ++l) {

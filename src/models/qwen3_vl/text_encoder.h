@@ -37,8 +37,8 @@ class TextEncoder {
  public:
   // `taps`: the decoder layers whose output is kept, ascending, each < layers; layers behind the last one are not read.
   // Names may stand under "language_model.", "model.language_model." or "model."; visual.* and the final norm are never read.
-  // Computes in float32, or in bf16 rows if `precision` is bf16 (numerics.md section 10). w8a8 quantises the denoiser only: here it computes as f32.
-  // Throws InvalidArgument on taps, a missing folder or another family, DataError if a tensor is missing or disagrees with config.json.
+  // Computes in float32, or in rows of 16 bits if `precision` is bf16 or fp16 (numerics.md section 10). w8a8 quantises the denoiser only: here it computes as
+  // f32. Throws InvalidArgument on taps, a missing folder or another family, DataError if a tensor is missing or disagrees with config.json.
   TextEncoder(ExecContext& ctx, const std::filesystem::path& folder, std::vector<int> taps, const Precision& precision,
               TextResidency residency = TextResidency::whole);
   ~TextEncoder();

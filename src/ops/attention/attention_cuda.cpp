@@ -32,14 +32,17 @@ void attention_cuda(ExecContext& ctx, const TensorView& q, const TensorView& k, 
   // A fixed function of GPU, types and sizes: these bodies differ in their last bits (numerics.md section 8).
   const int sm = caps_of(q.device).sm;
   const bool is_sm90 = fits_attention_sm90(launch, sm), is_mma = fits_attention_mma(launch, sm);
+  const bool is_turing = !is_mma && fits_attention_turing(launch, sm);
   if (log::enabled(log::Level::debug, "dispatch")) {
     log::debug("dispatch", "attention: {} queries, {} keys, head_dim {}, {}: {}", launch.queries, launch.keys, launch.head_dim, name_of(q.dtype),
-               is_sm90  ? "wgmma"
-               : is_mma ? "mma.sync"
-                        : "plain (no tensor cores: needs 16-bit floats of one type, head_dim 64, 128, 256 or 512, 16-byte aligned rows, sm_80)");
+               is_sm90     ? "wgmma"
+               : is_mma    ? "mma.sync"
+               : is_turing ? "mma.sync, Turing"
+                           : "plain (no tensor cores: needs 16-bit floats of one type, head_dim 64, 128, 256 or 512, 16-byte aligned rows, sm_80, fp16 sm_75)");
   }
-  note_kernel(ctx, is_sm90 ? "wgmma" : is_mma ? "mma.sync" : "plain");
+  note_kernel(ctx, is_sm90 ? "wgmma" : is_mma ? "mma.sync" : is_turing ? "mma.sync, Turing" : "plain");
   if (is_sm90) return launch_attention_sm90(launch, stream_of(ctx));
+  if (is_turing) return launch_attention_turing(launch, stream_of(ctx));
   is_mma ? launch_attention_mma(launch, stream_of(ctx)) : launch_attention_plain(launch, stream_of(ctx));
 }
 

@@ -22,6 +22,9 @@ struct AttentionLaunch {
 bool fits_attention_mma(const AttentionLaunch& launch, int sm);
 // Each enqueues on `stream` (a cudaStream_t) and throws DeviceError if the launch fails.
 void launch_attention_mma(const AttentionLaunch& launch, void* stream);
+// Turing's body: float16, the same head sizes; for sm_75, but built up to sm_90 so that tests run it.
+bool fits_attention_turing(const AttentionLaunch& launch, int sm);
+void launch_attention_turing(const AttentionLaunch& launch, void* stream);
 // Any types, head_dim up to 1024, any alignment.
 inline constexpr int kMaxPlainHeadDim = 1024;
 void launch_attention_plain(const AttentionLaunch& launch, void* stream);

@@ -72,7 +72,7 @@ __device__ __forceinline__ float normalized(const GroupNormLaunch& launch, int c
 }
 
 // Eight neighbouring channels a thread.
-template <cuda::RowType Type>
+template <cuda::RowType Type, cuda::RowType Out>
 __global__ void __launch_bounds__(kThreads) group_apply_kernel(const GroupNormLaunch launch) {
   const std::int64_t at = (std::int64_t(blockIdx.x) * kThreads + threadIdx.x) * 8;
   if (at >= launch.pixels * launch.channels) return;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) group_apply_kernel(const GroupNormLa
   cuda::unpack8<Type>(cuda::load_raw8<Type>(static_cast<const char*>(launch.x) + at * cuda::bytes_of(Type)), v);
 #pragma unroll
   for (int i = 0; i < 8; ++i) v[i] = normalized(launch, channel + i, v[i]);
-  cuda::store_raw8<Type>(static_cast<char*>(launch.y) + at * cuda::bytes_of(Type), cuda::pack8<Type>(v));
+  cuda::store_raw8<Out>(static_cast<char*>(launch.y) + at * cuda::bytes_of(Out), cuda::pack8<Out>(v));
 }
 
 __global__ void __launch_bounds__(kThreads) group_apply_general_kernel(const GroupNormLaunch launch) {
@@ -99,14 +99,16 @@ void launch_group_norm_statistics(const GroupNormLaunch& launch, void* stream) {
 
 void launch_group_norm_apply(const GroupNormLaunch& launch, void* stream) {
   const std::int64_t count = launch.pixels * launch.channels;
-  const bool is_fast = launch.x_type == launch.y_type && launch.channels % 8 == 0 && cuda::is_aligned_16(launch.x, 0) && cuda::is_aligned_16(launch.y, 0);
+  const bool is_fast = launch.channels % 8 == 0 && cuda::is_aligned_16(launch.x, 0) && cuda::is_aligned_16(launch.y, 0);
   if (!is_fast) {
     const std::int64_t ctas = (count + kThreads - 1) / kThreads;
     return cuda_check(cuda::launch_rows(&group_apply_general_kernel, ctas, kThreads, 0, stream, launch), "group_norm");
   }
   cuda::with_type(launch.x_type, [&](auto type) {
-    const std::int64_t ctas = (count / 8 + kThreads - 1) / kThreads;
-    cuda_check(cuda::launch_rows(&group_apply_kernel<type()>, ctas, kThreads, 0, stream, launch), "group_norm");
+    cuda::with_type(launch.y_type, [&](auto out) {
+      const std::int64_t ctas = (count / 8 + kThreads - 1) / kThreads;
+      cuda_check(cuda::launch_rows(&group_apply_kernel<type(), out()>, ctas, kThreads, 0, stream, launch), "group_norm");
+    });
   });
 }
 

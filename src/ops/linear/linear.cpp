@@ -71,7 +71,7 @@ void check_linear(const QuantizedView& x, const LinearWeights& w, const Epilogue
 
 void linear(ExecContext& ctx, const TensorView& x, const LinearWeights& w, const Epilogue& epilogue, const TensorView& y) {
   check_linear(x, w, epilogue, y);
-  const OpSpan span(ctx, [&] { return product_work(w.name, x, w.weight, y); });
+  const OpSpan span(ctx, [&] { return product_work(w.name, x, w.weight, y, w.rounds_x); });
   if (y.device.is_cpu()) return ctx.reference ? linear_cpu(x, w, epilogue, y) : linear_cpu_fast(ctx, x, w, epilogue, y);
   if constexpr (build::has_cuda && kLinearHasCuda) return linear_cuda(ctx, x, w, epilogue, y);
   no_gpu_body("linear");

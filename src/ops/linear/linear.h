@@ -19,6 +19,7 @@ struct LinearWeights {
   std::optional<TensorView> scale{};  // f32 [N], present exactly when weight is s8: real = scale * q
   std::optional<TensorView> bias{};   // f32, bf16 or f16 [N]
   int rotation_group = 0;             // ConvRot group that the s8 weight was rotated with; 0: none
+  bool rounds_x = false;              // beside a float16 weight a GPU may round wider rows to float16, each after a power of two
   RowSmoothing smoothing{};           // what the rows for the s8 weight go through before their rotation (quantize_rows); no product looks at it
 
   std::int64_t out_features() const { return weight.shape[0]; }

@@ -22,7 +22,10 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> models() { return {golden::data_folder() / "tiny-hd64", golden::data_folder() / "tiny-hd256", golden::demo_model()}; }
 
-std::vector<Precision> recipes() { return {precision::f32, precision::bf16, precision::on_gpu(precision::w8a8), precision::w8a8, precision::w8a8_dequant}; }
+std::vector<Precision> recipes() {
+  return {precision::f32,  precision::bf16,        precision::fp16, precision::on_gpu(precision::w8a8), precision::on_gpu(precision::w8a8, 75),
+          precision::w8a8, precision::w8a8_dequant};
+}
 
 constexpr std::int64_t kSteps = 3;
 
@@ -156,7 +159,7 @@ TEST(TextFootprint, rows_and_weights_are_what_the_encoder_counts) {
       const qwen3_vl::TextFootprint footprint(reference.folder / "text_encoder", Reference::taps(), recipe);
       const qwen3_vl::TextEncoder encoder(cpu, reference.folder / "text_encoder", Reference::taps(), recipe);
       const std::vector<std::int32_t> ids = reference.tokens(0);
-      expect_scratch(footprint.scratch_bytes(std::int64_t(ids.size())), name, [&](ExecContext& ctx) { (void)encoder.encode(ctx, ids); });
+      expect_scratch(footprint.scratch_bytes(Device{}, std::int64_t(ids.size())), name, [&](ExecContext& ctx) { (void)encoder.encode(ctx, ids); });
       nn::Footprint all;
       for (const nn::Footprint& layer : footprint.layers()) all += layer;
       const qwen3_vl::TextEncoder without_layers(cpu, reference.folder / "text_encoder", Reference::taps(), recipe, qwen3_vl::TextResidency::one_layer);

@@ -47,6 +47,30 @@ class LinearTest : public ::testing::Test {
   }
 };
 
+TEST_F(LinearTest, a_weight_beyond_float16_is_an_error_that_names_its_tensor) {
+  const auto load = [&](float largest, const Precision& precision) {
+    golden::TemporaryFolder folder;
+    golden::EditableCheckpoint checkpoint(temporary.path() / "parts.safetensors");
+    const Tensor w = to_float_tensor(checkpoint.tensors().at("a.weight"));
+    const TensorView changed = checkpoint.add("a.weight", DType::f32, w.shape());
+    std::memcpy(changed.data, w.as<void>(), w.bytes());
+    changed.as<float>()[17] = largest;
+    checkpoint.write(folder.path() / "model.safetensors");
+    const WeightStore weights(folder.path(), "test");
+    return Linear(cpu, weights, {{"a"}}, true, precision.weight).parts()[0].weight.dtype;
+  };
+  EXPECT_EQ(load(65504.0f, precision::fp16), DType::f16);
+  EXPECT_EQ(load(-65519.0f, precision::fp16), DType::f16);  // rounds to 65504
+  EXPECT_EQ(load(1e6f, precision::bf16), DType::bf16);
+  EXPECT_EQ(load(INFINITY, precision::fp16), DType::f16);  // as in the file: the step that meets it says so
+  try {
+    load(-70000.0f, precision::fp16);
+    FAIL() << "a weight became infinite";
+  } catch (const DataError& error) {
+    EXPECT_STREQ(error.what(), "test 'a.weight': holds -70000, beyond 65504, the largest number of fp16; use --precision bf16, f32 or w8a8");
+  }
+}
+
 // y[m, n] written out, in float64.
 TEST_F(LinearTest, parts_stand_side_by_side_in_the_output) {
   const WeightStore weights = store();

@@ -46,7 +46,7 @@ TEST(Memory, full_model_at_1024_needs_about_one_and_a_third_gib) {
 TEST(Memory, dump_quantised_weights_and_batch_are_counted) {
   MemoryQuestion question = full_model();
   const double plain = total(estimate_memory(question));
-  question.quantized_weights_bytes = 1e9;
+  question.copied_weights_bytes = 1e9;
   EXPECT_DOUBLE_EQ(total(estimate_memory(question)) - plain, 1e9);
   question.keeps_dump = true;
   EXPECT_GT(total(estimate_memory(question)) - plain, 1e9 + 3 * 20 * 4096 * 128 * 4.0);
