@@ -9,6 +9,7 @@
 #include "api/resources.h"
 #include "io/json.h"
 #include "octavo/error.h"
+#include "ops/attention/attention_choice.h"
 #include "pipeline/loras.h"
 #include "pipeline/model_index.h"
 #include "pipeline/model_memory.h"
@@ -140,8 +141,10 @@ std::string describe_plan(const EngineOptions& options, const Request& request, 
   const int sm = compute_capability(options);
   const Precision precision = precision_of(options.precision, index, sm);
   planned.precision = precision.name;
-  planned.attention = options.attention;
   const ModelMemory memory(index, precision::on_gpu(precision, sm), precision::plain_on_gpu(precision, sm), Device{Device::Kind::cuda, 0});
+  const AttentionKind attention =
+      settled_attention(attention_named("plan", options.attention), precision, list_gpus().gpus.empty() ? 0 : sm, memory.head_dim());
+  planned.attention = attention == AttentionKind::int8 ? "int8" : "bf16";  // as the option calls it
   const Request full = filled_in(request, index, memory.token_pixels()).request;
   Observer silent;
   const RequestLoras loras(full.loras, index, silent);
@@ -149,7 +152,7 @@ std::string describe_plan(const EngineOptions& options, const Request& request, 
                      .height = *full.height,
                      .steps = *full.steps,
                      .text_tokens = text_tokens,
-                     .attention = attention_named("plan", options.attention),
+                     .attention = attention,
                      .cond_lora = loras.conditional(),
                      .uncond_lora = loras.unconditional()};
   planned.cond_layers = int(memory.weights().cond.layers.size());

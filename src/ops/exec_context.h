@@ -13,8 +13,8 @@ namespace octavo {
 
 class OpTimer;
 
-// What the denoisers' attention computes its scores from: int8 codes (ops/attention/attention_int8.h), or the floats as they come. `automatic` is the latter
-// until int8 is shown to do no harm. The text encoder and the autoencoder never ask.
+// What the denoisers' attention computes its scores from: int8 codes (ops/attention/attention_int8.h), or the floats as they come. `automatic` becomes one of
+// the two where a model is opened (ops/attention/attention_choice.h); ops take it for the latter. The text encoder and the autoencoder never ask.
 enum class AttentionKind : std::uint8_t { automatic, floats, int8 };
 
 struct ExecContext {

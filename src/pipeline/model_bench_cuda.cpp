@@ -20,6 +20,7 @@
 #include "models/random_model.h"
 #include "nn/placement.h"
 #include "octavo/error.h"
+#include "ops/attention/attention_choice.h"
 #include "ops/guided_step/guided_step.h"
 #include "ops/random_fill/random_fill.h"
 #include "pipeline/op_record.h"
@@ -109,6 +110,7 @@ class Bench {
     memory_.forget();
     const Stopwatch denoisers_clock;
     const ideogram4::Dit conditional(ctx_, model_.path() / "transformer", "transformer", precision);
+    ctx_.attention = settled_attention(AttentionKind::automatic, precision, caps_.sm, conditional.config().head_dim);
     const ideogram4::Dit unconditional(ctx_, model_.path() / "unconditional_transformer", "unconditional_transformer", precision);
     stream_.synchronize();
     common_.load_denoisers_seconds = denoisers_clock.seconds();

@@ -68,6 +68,8 @@ ModelMemory::ModelMemory(ModelMemory&&) noexcept = default;
 
 int ModelMemory::token_pixels() const { return impl_->token_pixels(); }
 
+int ModelMemory::head_dim() const { return impl_->cond.config().head_dim; }
+
 const ResidencyWeights& ModelMemory::weights() const { return impl_->weights; }
 
 ResidencyRows ModelMemory::rows(const PictureMemory& picture) const {

@@ -34,6 +34,7 @@ class ModelMemory {
   ModelMemory(ModelMemory&&) noexcept;
 
   int token_pixels() const;  // per side
+  int head_dim() const;      // of the denoisers
   const ResidencyWeights& weights() const;
   ResidencyRows rows(const PictureMemory& picture) const;
 

@@ -19,6 +19,7 @@
 #include "nn/block_stream.h"
 #include "nn/placement.h"
 #include "octavo/error.h"
+#include "ops/attention/attention_choice.h"
 #include "ops/guided_step/guided_step.h"
 #include "ops/linear/linear_cublaslt.h"
 #include "pipeline/dump.h"
@@ -124,6 +125,7 @@ struct Pipeline::Impl {
         scratch(given.device),
         stream(given.device) {
     check_components();
+    options.attention = settled_attention(options.attention, options.precision, is_cpu() ? 0 : caps_of(options.device).sm, cond_config.head_dim);
   }
 
   static PipelineOptions on_device(PipelineOptions options) {

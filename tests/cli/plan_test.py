@@ -79,7 +79,8 @@ class Plan(ProgramTest):
     def test_attention_in_int8_takes_other_scratch(self):
         size = ["--model", DEMO, "--vram", "24GB", "--width", "1024", "--height", "1024"]
         plans = {kind: self.plan(*size, "--attention", kind) for kind in ("auto", "bf16", "int8")}
-        self.assertEqual({kind: plan["attention"] for kind, plan in plans.items()}, {kind: kind for kind in plans})
+        # int8 is what auto means in w8a8 on a GeForce alone, and what it means in bf16 nowhere
+        self.assertEqual({kind: plan["attention"] for kind, plan in plans.items()}, {"auto": "bf16", "bf16": "bf16", "int8": "int8"})
         self.assertEqual(plans["auto"]["scratch_bytes"], plans["bf16"]["scratch_bytes"])
         self.assertGreater(plans["int8"]["scratch_bytes"], plans["bf16"]["scratch_bytes"])
         for command, more in (("plan", []), ("generate", ["--prompt", "x"])):
