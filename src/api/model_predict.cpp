@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "octavo/error.h"
+#include "ops/attention/attention_choice.h"
 #include "ops/op_limit.h"
 
 namespace octavo {
@@ -14,7 +15,9 @@ namespace {
 constexpr double kTransfer = 0.15;      // how much wider a factor is on another GPU
 constexpr double kCountedShare = 0.02;  // of its class: smaller ops do not widen the range
 constexpr double kUsableMemory = 0.92;  // of a GPU: a desktop and the context take the rest
-constexpr Range kMmaAttention{0.50, 0.65, 0.80};
+// Attention on mma.sync, head_dim 256, share of its tensor cores' limit. Measured on an H200 with each product done so often that it takes the clocks of the
+// other GPU (attention_bench): on a GeForce 0.83 to 0.85 in bf16, 0.57 to 0.67 in int8; on a large chip products are as fast as there: 0.45.
+constexpr Range kGeForceAttention{0.70, 0.83, 0.88}, kGeForceInt8Attention{0.45, 0.58, 0.70}, kLargeAttention{0.38, 0.46, 0.60};
 constexpr Range kPlainProducts{0.15, 0.30, 0.50};
 constexpr Range kTuringProducts{0.25, 0.40, 0.60};  // float16 by way of registers, with the small mma
 
@@ -41,6 +44,19 @@ double formula_seconds(const OpRow& row, const DeviceCaps& caps, const Int8Estim
 // At a share of the limit: the best share gives the least time.
 Range at_share(double limit, const Range& share) { return {limit / share.high, limit / share.mid, limit / share.low}; }
 
+// Attention that was measured on wgmma, where that is not.
+Range mma_attention_seconds(const OpRow& row, const DeviceCaps& gpu) {
+  const DType math = dtype_of(row.math);
+  const bool is_geforce = macs_per_clock(DType::s8, gpu.sm) >= 4 * macs_per_clock(math, gpu.sm);
+  if (settled_attention(AttentionKind::automatic, precision::w8a8, gpu.sm, int(row.k)) != AttentionKind::int8)
+    return at_share(limit_seconds(row, gpu, math), is_geforce ? kGeForceAttention : kLargeAttention);
+  // Half of the products in int8, half in float16 with float16 sums, twice the rate of float32 sums; before them q, k and v are read and written as codes.
+  const double products = row.macs / 2 / macs_per_second(DType::s8, gpu) + row.macs / 2 / (2 * macs_per_second(DType::f16, gpu));
+  Range seconds = at_share(products, kGeForceInt8Attention);
+  seconds += Range{1, 1, 1} * (2 * row.bytes / bandwidth_of(gpu));
+  return seconds;
+}
+
 Range seconds_on(const OpRow& row, const std::vector<Calibration>& factors, const DeviceCaps& gpu, const Int8Estimate& estimate) {
   const bool is_float_product = is_product(row) && row.math != "s8";
   if (is_float_product && gpu.sm < 80 && row.math != "f32") {
@@ -50,7 +66,7 @@ Range seconds_on(const OpRow& row, const std::vector<Calibration>& factors, cons
     whole.macs /= 3;
     return at_share(limit_seconds(whole, gpu, DType::f32), kPlainProducts);
   }
-  if (row.op == "attention" && row.kernel == "wgmma" && gpu.sm != 90) return at_share(limit_seconds(row, gpu, dtype_of(row.math)), kMmaAttention);
+  if (row.op == "attention" && row.kernel == "wgmma" && gpu.sm != 90) return mma_attention_seconds(row, gpu);
   const auto found = std::find_if(factors.begin(), factors.end(), [&](const Calibration& each) { return each.name == class_of(row); });
   if (found == factors.end()) return {};
   const double formula = formula_seconds(row, gpu, estimate);

@@ -40,7 +40,8 @@ struct PredictedRun {
 };
 
 // The same step and image on `gpu`. What calibration cannot carry over is assumed instead:
-//   attention, measured on wgmma, elsewhere on mma.sync: 65 % of the tensor cores' limit, 50 to 80 %
+//   attention, measured on wgmma, elsewhere on mma.sync: a share of its tensor cores' limit, measured in the clocks of a GeForce or of a large chip
+//   (model_predict.cpp); in w8a8 on a GeForce it is the int8 one, with its codes (ops/attention/attention_choice.h)
 //   float products and attention before sm_80, which have plain kernels only: 30 % of the float32 units, 15 to 50 %
 //   everything else: the factor of its class, 15 % wider on both sides
 //   gaps: as long as measured.   Weights beyond 92 % of the memory: streamed each step over PCIe (12 GB/s before sm_80, 24, from sm_120 on 48),

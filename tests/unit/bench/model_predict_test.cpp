@@ -104,11 +104,16 @@ TEST(Predict, attention_of_another_kernel_is_assumed) {
                .bytes = 1,
                .seconds = 9}};
   run.step.median = 9;
-  const PredictedRun predicted = predict_run(run, calibrate(run, estimate), gpu("ga", 86), estimate);
-  const double limit = 256e3 / (256 * 1e6);  // 256 bf16 multiply-adds per clock and SM
-  EXPECT_NEAR(predicted.step.mid, limit / 0.65, 1e-9);
-  EXPECT_NEAR(predicted.step.low, limit / 0.80, 1e-9);
-  EXPECT_NEAR(predicted.step.high, limit / 0.50, 1e-9);
+  const auto on = [&](int sm) { return predict_run(run, calibrate(run, estimate), gpu("other", sm), estimate).step; };
+  // A GeForce takes the int8 one: half of the products at 1024 a clock and SM, half at twice the 256 of float32 sums. A byte twice is nothing here.
+  const double int8_limit = 128e3 / (1024 * 1e6) + 128e3 / (512 * 1e6);
+  EXPECT_NEAR(on(86).mid, int8_limit / 0.58, 1e-8);
+  EXPECT_NEAR(on(86).low, int8_limit / 0.70, 1e-8);
+  EXPECT_NEAR(on(86).high, int8_limit / 0.45, 1e-8);
+  EXPECT_NEAR(on(80).mid, 256e3 / (1024 * 1e6) / 0.46, 1e-9);  // an A100 stays with bf16
+  run.rows[0].k = 96;                                          // a head size that int8 has no body for
+  const double limit = 256e3 / (256 * 1e6);                    // 256 bf16 multiply-adds per clock and SM
+  EXPECT_NEAR(on(86).mid, limit / 0.83, 1e-9);
   // Turing multiplies it in float16, 256 per clock and SM; float32 rows beside bf16 weights, three products here, are one there, on 64 float32 units per SM.
   EXPECT_NEAR(predict_run(run, calibrate(run, estimate), gpu("tu", 75), estimate).step.mid, limit / 0.40, 1e-9);
   run.rows[0].op = "linear";
