@@ -37,16 +37,4 @@ __device__ __forceinline__ uint4 load_shared_16b(std::uint32_t from) {
   return v;
 }
 
-__device__ __forceinline__ std::uint32_t load_shared_4b(std::uint32_t from) {
-  std::uint32_t v;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(from) : "memory");
-  return v;
-}
-
-__device__ __forceinline__ float2 load_shared_two(std::uint32_t from) {
-  float2 v;
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(from) : "memory");
-  return v;
-}
-
 }  // namespace octavo::cuda

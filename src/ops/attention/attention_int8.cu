@@ -5,7 +5,6 @@
 #include "ops/attention/attention_int8_launch.h"
 #include "ops/attention/device/attention_codes.cuh"
 #include "ops/attention/device/attention_int8.cuh"
-#include "ops/attention/device/attention_int8_pairs.cuh"
 
 namespace octavo {
 namespace {
@@ -31,17 +30,6 @@ void launch_product(const AttentionInt8Launch& launch, void* stream) {
           launch, stream, "attention_int8");
 }
 
-// head_dim 256
-void launch_pairs(const AttentionInt8Launch& launch, void* stream) {
-  using Tile = device::Int8PairsTile;
-  int device_index = 0, sms = 0;
-  cuda_check(cudaGetDevice(&device_index), "attention_int8: current device");
-  cuda_check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device_index), "attention_int8: number of SMs");
-  const device::AttentionInt8PairsLaunch p = device::pairs_launch(launch, sms, true);
-  cuda_check(cuda::launch_overlapping(&device::attention_int8_pairs_kernel<>, dim3(unsigned(p.ctas())), Tile::kThreads, Tile::kSharedBytes, stream, p),
-             "attention_int8 (pairs)");
-}
-
 }  // namespace
 
 void launch_attention_codes(const AttentionCodesLaunch& launch, void* stream) {
@@ -62,7 +50,7 @@ void launch_attention_codes(const AttentionCodesLaunch& launch, void* stream) {
 void launch_attention_int8(const AttentionInt8Launch& launch, void* stream) {
   if (launch.head_dim == 64) return launch_product<64>(launch, stream);
   if (launch.head_dim == 128) return launch_product<128>(launch, stream);
-  launch_pairs(launch, stream);
+  launch_product<256>(launch, stream);
 }
 
 }  // namespace octavo

@@ -12,8 +12,7 @@ namespace octavo {
 //   s[i,j] = ((float(Σ q̂ k̂) · s_q[i,h]) · s_k[j,h']) · softmax_scale
 //   p[i,j] = exp(s[i,j] - max_j s[i,j])
 //   y[i,h,:] = Σ_j f16(p[i,j]) · f16(v[j,h',:] · unit[h']) / Σ_j p[i,j] / unit[h']
-// unit is the power of two that brings the largest |v| of a key/value head into [16, 32): no float16 sum over 64 keys can overflow, nor one over 32 keys whose
-// weights are up to 2^5. What it loses at the other end, numbers below 2^-18 of the largest, is below half a step of any weight.
+// unit is the power of two that brings the largest |v| of a key/value head into [256, 512): no float16 sum over 64 keys can overflow.
 // Tensors as in attention(). A row of y does not depend on the other queries nor on the number of threads; every row depends on all keys.
 // Throws Unsupported for causal order, and on a GPU for what has no body: sm_75, head_dim other than 64, 128, 256, rows that are not 16-byte aligned.
 void attention_int8(ExecContext& ctx, const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args, const TensorView& y);

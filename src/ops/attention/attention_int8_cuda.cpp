@@ -23,10 +23,6 @@ void check_attention_int8_cuda(const TensorView& q, const TensorView& k, const T
     throw Unsupported(fmt::format("attention_int8: q, k and v are {}, {} and {}; on a GPU they must be of one type; use --attention bf16", name_of(q.dtype),
                                   name_of(k.dtype), name_of(v.dtype)));
   }
-  if (k.rows() * k.columns() > kMaxInt8Keys) {
-    throw Unsupported(
-        fmt::format("attention_int8: {} keys of {} numbers on a GPU; up to {} numbers are built; use --attention bf16", k.rows(), k.columns(), kMaxInt8Keys));
-  }
   for (const TensorView* rows : {&q, &k, &v, &y}) {
     if (!cuda::is_aligned(rows_in(*rows))) {
       throw Unsupported(fmt::format("attention_int8: rows of {} elements at {} are not 16-byte aligned, as its GPU body needs; use --attention bf16",
@@ -61,31 +57,28 @@ void attention_codes_cuda(ExecContext& ctx, const TensorView& q, const TensorVie
                          stream_of(ctx));
 }
 
-AttentionInt8Launch product_launch(const AttentionCodes& codes, const AttentionArgs& args, const TensorView& y) {
-  return {.q = codes.q.as<std::int8_t>(),
-          .k = codes.k.as<std::int8_t>(),
-          .q_scale = codes.q_scale.as<float>(),
-          .k_scale = codes.k_scale.as<float>(),
-          .v = codes.v.as<std::uint16_t>(),
-          .v_unit = codes.v_unit.as<float>(),
-          .y = rows_in(y),
-          .queries = y.rows(),
-          .keys = codes.k.rows(),
-          .heads = args.heads,
-          .kv_heads = args.kv_heads,
-          .head_dim = int(y.columns() / args.heads),
-          .softmax_scale = args.softmax_scale};
-}
-
 void attention_product_cuda(ExecContext& ctx, const AttentionCodes& codes, const AttentionArgs& args, const TensorView& y) {
-  const AttentionInt8Launch launch = product_launch(codes, args, y);
+  const int head_dim = int(y.columns() / args.heads);
   if (log::enabled(log::Level::debug, "dispatch")) {
-    log::debug("dispatch", "attention_int8: {} queries, {} keys, head_dim {}: mma.sync, int8 scores, float16 sums over {} keys", launch.queries, launch.keys,
-               launch.head_dim, launch.head_dim == 256 ? 32 : 64);
+    log::debug("dispatch", "attention_int8: {} queries, {} keys, head_dim {}: mma.sync, int8 scores, float16 sums over 64 keys", y.rows(), codes.k.rows(),
+               head_dim);
   }
   note_kernel(ctx, "mma.sync int8");
   cuda_check(cudaSetDevice(y.device.index), "attention_int8: select device");
-  launch_attention_int8(launch, stream_of(ctx));
+  launch_attention_int8({.q = codes.q.as<std::int8_t>(),
+                         .k = codes.k.as<std::int8_t>(),
+                         .q_scale = codes.q_scale.as<float>(),
+                         .k_scale = codes.k_scale.as<float>(),
+                         .v = codes.v.as<std::uint16_t>(),
+                         .v_unit = codes.v_unit.as<float>(),
+                         .y = rows_in(y),
+                         .queries = y.rows(),
+                         .keys = codes.k.rows(),
+                         .heads = args.heads,
+                         .kv_heads = args.kv_heads,
+                         .head_dim = head_dim,
+                         .softmax_scale = args.softmax_scale},
+                        stream_of(ctx));
 }
 
 }  // namespace octavo

@@ -9,10 +9,10 @@ namespace octavo {
 
 inline constexpr int kMeanRun = 64;  // keys of one partial sum of the mean
 
-// Bits of the power of two that brings the number with `absmax_bits` into [16, 32): at most 2^100; 1 for zero, NaN and infinity.
+// Bits of the power of two that brings the number with `absmax_bits` into [256, 512): at most 2^100; 1 for zero, NaN and infinity.
 OCTAVO_HOST_DEVICE std::uint32_t value_unit_bits(std::uint32_t absmax_bits) {
   const int exponent = int(absmax_bits >> 23);  // 127 + log2, rounded down
-  const int shift = absmax_bits == 0 || exponent >= 255 ? 0 : 127 + 4 - exponent;
+  const int shift = absmax_bits == 0 || exponent >= 255 ? 0 : 127 + 8 - exponent;
   return std::uint32_t((shift < 100 ? shift : 100) + 127) << 23;
 }
 
@@ -50,7 +50,6 @@ struct AttentionInt8Launch {
   float softmax_scale = 0;
 };
 
-inline constexpr std::int64_t kMaxInt8Keys = std::int64_t(1) << 33;  // numbers in all of K: 16-byte chunks of V are counted in 32 bits
 constexpr bool has_attention_int8_size(int head_dim) { return head_dim == 64 || head_dim == 128 || head_dim == 256; }
 
 // Each enqueues on `stream` (a cudaStream_t) and throws DeviceError if a launch fails.

@@ -38,7 +38,7 @@ void launch_pairs(const AttentionLaunch& launch, void* stream) {
   int device_index = 0, sms = 0;
   cuda_check(cudaGetDevice(&device_index), "attention: current device");
   cuda_check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device_index), "attention: number of SMs");
-  const device::AttentionPairsLaunch p = device::pairs_launch(launch, sms, !launch.causal);
+  const device::AttentionPairsLaunch p = device::pairs_launch(launch, sms);
   auto* kernel = launch.causal ? &device::attention_pairs_kernel<Type, true> : &device::attention_pairs_kernel<Type, false>;
   cuda_check(cuda::launch_overlapping(kernel, dim3(unsigned(p.ctas())), Tile::kThreads, Tile::kSharedBytes, stream, p), "attention (mma, pairs)");
 }

@@ -1,9 +1,8 @@
 // Attention with int8 scores (mma.sync m16n8k32) and float16 sums of float16 weights and values (m16n8k16), one pass over the keys with a running softmax.
-// head_dim 64 and 128; 256 has a kernel of its own, attention_int8_pairs.cuh. A CTA takes 128 queries of one head, a warp 16 of them and their whole output
-// row in registers:
-//   shared memory   Q 128 × D codes, K 2 × 64 × D codes and their scales, V 64 × D float16:
+// A CTA takes 128 queries of one head, a warp 16 of them and their whole output row in registers:
+//   shared memory   Q 128 × D codes, K 2 × 64 × D codes and their scales, V 64 × D float16: at D = 256 96.5 KB of the 99 that sm_86, 89 and 120 have
 //   a tile          scores of 64 keys from codes; softmax; P · V in float16 over these 64 keys alone (16 registers of sums at a time), then into float32:
-//                   twice the rate of float32 sums on GeForce, and no sum is ever longer than 64 terms of at most 32 (attention_int8.h: unit)
+//                   twice the rate of float32 sums on GeForce, and no sum is ever longer than 64 terms of at most 512 (attention_int8.h: unit)
 //   two barriers    K of tile j is there and tile j - 1 is done: V(j), then K(j + 1) begin to load;  V of tile j is there
 #pragma once
 
@@ -20,7 +19,6 @@
 #include "cuda/shared.cuh"
 #include "cuda/swizzle.h"
 #include "ops/attention/attention_int8_launch.h"
-#include "ops/attention/device/attention_tile.cuh"
 
 namespace octavo::device {
 
@@ -37,6 +35,37 @@ struct Int8AttentionTile {
   static constexpr int kSharedBytes = kQBytes + 2 * kKBytes + kVBytes + 2 * kScaleBytes;
   static_assert(kSharedBytes <= 99 * 1024, "fits the smallest Ampere");
 };
+
+// Rows [first, first + kRows) of kRowBytes at `from` into swizzled shared memory; rows from `count` on become zero. `stride` in bytes.
+template <int kRowBytes, int kRows, int kThreads>
+__device__ __forceinline__ void load_tile_rows(std::uint32_t to, const void* from, std::int64_t stride, std::int64_t first, std::int64_t count) {
+  constexpr int kRowChunks = kRowBytes / cuda::kChunkBytes;
+  constexpr int kRowsAtOnce = kThreads / kRowChunks;  // a thread stays in its chunk column
+  static_assert(kThreads % kRowChunks == 0 && kRows % kRowsAtOnce == 0, "every thread copies the same number of chunks");
+  const int first_row = int(cuda::recomputed(threadIdx.x)) / kRowChunks, chunk = int(threadIdx.x) % kRowChunks;
+  const char* at = static_cast<const char*>(from) + (first + first_row) * stride + chunk * cuda::kChunkBytes;
+  const int left = int(count - first < kRows ? count - first : kRows);  // rows that are there
+#pragma unroll
+  for (int row = first_row, i = 0; i < kRows / kRowsAtOnce; ++i, row += kRowsAtOnce, at += kRowsAtOnce * stride) {
+    const bool is_there = row < left;
+    cuda::cp_async_16b_or_zero(to + std::uint32_t(cuda::swizzled_offset<kRowBytes>(row, chunk)), is_there ? at : from, is_there ? 1u : 0u);
+  }
+}
+
+__device__ __forceinline__ float max_of_quad(float value) {
+  value = fmaxf(value, __shfl_xor_sync(cuda::kAllLanes, value, 1));
+  return fmaxf(value, __shfl_xor_sync(cuda::kAllLanes, value, 2));
+}
+__device__ __forceinline__ float sum_of_quad(float value) {
+  value += __shfl_xor_sync(cuda::kAllLanes, value, 1);
+  return value + __shfl_xor_sync(cuda::kAllLanes, value, 2);
+}
+
+__device__ __forceinline__ float2 load_shared_two(std::uint32_t from) {
+  float2 v;
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v.x), "=f"(v.y) : "r"(from) : "memory");
+  return v;
+}
 
 template <int HeadDim>
 __global__ void __launch_bounds__(Int8AttentionTile<HeadDim>::kThreads) attention_int8_kernel(const AttentionInt8Launch launch) {
@@ -123,7 +152,7 @@ __global__ void __launch_bounds__(Int8AttentionTile<HeadDim>::kThreads) attentio
     const std::uint32_t scales_now = scale_at + std::uint32_t(tile % 2 * Tile::kScaleBytes) + pair * 8;
 #pragma unroll
     for (int n = 0; n < kKeyBlocks; ++n) {
-      const float2 scale = cuda::load_shared_two(scales_now + n * 32);
+      const float2 scale = load_shared_two(scales_now + n * 32);
 #pragma unroll
       for (int i = 0; i < 4; ++i) score[n][i] = float(dot[n][i]) * (i % 2 == 0 ? scale.x : scale.y);
     }
@@ -144,7 +173,7 @@ __global__ void __launch_bounds__(Int8AttentionTile<HeadDim>::kThreads) attentio
       float largest = row_max[r];
 #pragma unroll
       for (int n = 0; n < kKeyBlocks; ++n) largest = fmaxf(largest, fmaxf(score[n][2 * r], score[n][2 * r + 1]));
-      largest = quad_max(largest);
+      largest = max_of_quad(largest);
       shrink[r] = exp2f((row_max[r] - largest) * to_log2[r]);  // 0 for the first tile
       row_max[r] = largest;
       shift[r] = largest * to_log2[r];
@@ -192,7 +221,7 @@ __global__ void __launch_bounds__(Int8AttentionTile<HeadDim>::kThreads) attentio
   const float inverse_unit = __fdiv_rn(1.0f, launch.v_unit[kv_head]);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const float inverse = __fdiv_rn(1.0f, quad_sum(row_sum[r])) * inverse_unit;
+    const float inverse = __fdiv_rn(1.0f, sum_of_quad(row_sum[r])) * inverse_unit;
     const std::int64_t query = first_query + warp_row + group_row + r * 8;
     if (query >= launch.queries) continue;
     const std::int64_t at = query * launch.y.stride + head * HeadDim + pair * 2;

@@ -27,7 +27,13 @@
 
 namespace octavo::device {
 
-using AttentionPairsLaunch = PairsLaunch<AttentionLaunch>;
+struct AttentionPairsLaunch {
+  AttentionLaunch attention{};
+  int q_tiles = 0;  // of 128 queries, a head
+  int whole = 0;    // CTAs that take 128 queries; behind them two each take the halves of a tile
+
+  int ctas() const { return 2 * q_tiles * attention.heads - whole; }
+};
 
 struct AttentionPairsTile {
   static constexpr int kHeadDim = 256;
@@ -44,11 +50,20 @@ struct AttentionPairsTile {
   static constexpr int kSpilledBytes = kPairs * 2 * 2 * kSpilledSteps * kFragmentBytes;
   static constexpr int kSharedBytes = 4 * kTileBytes + kPairs * kPairBytes + kSpilledBytes;
   static_assert(kSharedBytes <= 99 * 1024, "fits the smallest Ampere");
-  static_assert(kQueries == kPairsQueries, "as pairs_launch counts");
   static_assert(kQueries * kRowBytes == 4 * kTileBytes, "Q passes through the place of K and V");
 };
 
-// Waits for both warps of a pair like meet_pair, and tells whether `mine` holds in a thread of either.
+// Tiles that do not fill the GPU's last wave are cut in two, if the halves still fit in it.
+inline AttentionPairsLaunch pairs_launch(const AttentionLaunch& launch, int sms) {
+  AttentionPairsLaunch pairs{.attention = launch, .q_tiles = int((launch.queries + AttentionPairsTile::kQueries - 1) / AttentionPairsTile::kQueries)};
+  const int tiles = pairs.q_tiles * launch.heads, rest = tiles % sms;
+  pairs.whole = 2 * rest <= sms && !launch.causal ? tiles - rest : tiles;
+  return pairs;
+}
+
+// Waits for both warps of a pair, `id` 1 to 15; memory written before is seen after.
+__device__ __forceinline__ void meet_pair(int id) { asm volatile("bar.sync %0, 64;" ::"r"(id) : "memory"); }
+// The same, and tells whether `mine` holds in a thread of either.
 __device__ __forceinline__ bool any_in_pair(int id, bool mine) {
   int any;
   asm volatile("{\n .reg .pred in, out;\n setp.ne.s32 in, %2, 0;\n bar.red.or.pred out, %1, 64, in;\n selp.s32 %0, 1, 0, out;\n}"
@@ -56,6 +71,10 @@ __device__ __forceinline__ bool any_in_pair(int id, bool mine) {
                : "r"(id), "r"(int(mine))
                : "memory");
   return any != 0;
+}
+
+__device__ __forceinline__ void store_fragment(std::uint32_t to, const float (&f)[4]) {
+  cuda::store_shared_16b(to, make_uint4(__float_as_uint(f[0]), __float_as_uint(f[1]), __float_as_uint(f[2]), __float_as_uint(f[3])));
 }
 
 // kBlocks · 16 queries a pair: 2, or 1 for half a tile. A row's bits do not depend on it.
