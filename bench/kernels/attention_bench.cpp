@@ -1,9 +1,10 @@
 // Attention on a GPU beside its limit: 18 heads x 256 (the denoiser), 32 of 8 heads x 128 causal (the text encoder), one head x 512 (the autoencoder).
 //   attention_bench [--rounds 20] > attention.jsonl
 // One JSON line a shape and body: milliseconds (median, 10th and 90th percentile of single calls between CUDA events, inputs larger than L2 in turn),
-// TFLOP/s by 4 · Lq · Lk · D · heads (half of it when causal). Random data. Body "int8" includes the making of its codes. First the ceiling of mma.sync; the
-// share of it that the body "as slow as on a GeForce" reaches is kGeForceTimes times its TFLOP/s. The peer is bench/peers/attention_torch.py, run next to this
-// one.
+// TFLOP/s by 4 · Lq · Lk · D · heads (half of it when causal). Random data. Body "int8" includes the making of its codes,
+// "int8, ... times" does not. First the ceilings of the products. Bodies on mma.sync with head_dim 256 say what share of the time their products would take at
+// these ceilings; "so many times": each product is done so often, which gives it the clocks that it takes on a GeForce (attention_ratio.h). The peer is
+// bench/peers/attention_torch.py, run next to this one.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@
 #include "bench/kernels/mma_float_peak.h"
 #include "device/cuda_check.h"
 #include "ops/attention/attention.h"
-#include "ops/attention/attention_int8.h"
+#include "ops/attention/attention_int8_backend.h"
 #include "ops/attention/attention_launch.h"
 #include "ops/row_launch.h"
 
@@ -43,9 +44,43 @@ Tensor random_rows(std::int64_t rows, std::int64_t columns, Device device, const
   return tensor;
 }
 
-enum class Body { chosen, mma, as_on_geforce, int8 };
+enum class Body { chosen, mma, as_on_geforce, int8, int8_product, int8_twice, int8_three_times };
 
-void measure(const Case& c, Body body, int rounds) {
+struct Ceilings {  // TFLOP/s
+  double bf16 = 0, s8 = 0, f16_sums = 0;
+};
+
+const char* name_of(Body body) {
+  switch (body) {
+    case Body::chosen:
+      return "chosen";
+    case Body::mma:
+      return "mma.sync";
+    case Body::as_on_geforce:
+      return "mma.sync, products as slow as on a GeForce (5 times)";
+    case Body::int8:
+      return "int8";
+    case Body::int8_product:
+      return "int8, from codes";
+    case Body::int8_twice:
+      return "int8, from codes, products as slow as on a GeForce (between 2 and 3 times): 2 times";
+    case Body::int8_three_times:
+      return "int8, from codes, products as slow as on a GeForce (between 2 and 3 times): 3 times";
+  }
+  return "";
+}
+
+// How often a body does each product; 0 where the share of a ceiling is not asked for.
+int times_of(Body body) {
+  if (body == Body::mma || body == Body::int8_product) return 1;
+  if (body == Body::int8_twice) return 2;
+  if (body == Body::int8_three_times) return 3;
+  return body == Body::as_on_geforce ? bench::kGeForceTimes : 0;
+}
+
+bool is_from_codes(Body body) { return body == Body::int8_product || body == Body::int8_twice || body == Body::int8_three_times; }
+
+void measure(const Case& c, Body body, int rounds, const Ceilings& ceilings) {
   const Device device{Device::Kind::cuda, 0};
   const Stream stream(device);
   Arena scratch(device);
@@ -57,7 +92,16 @@ void measure(const Case& c, Body body, int rounds) {
   for (int i = 0; i < copies; ++i) fused.push_back(random_rows(c.rows, q_columns + 2 * kv_columns, device, stream));
   const Tensor y(DType::bf16, {c.rows, q_columns}, device, "y");
   const AttentionArgs args{.heads = c.heads, .kv_heads = c.kv_heads, .softmax_scale = 1.0f / std::sqrt(float(c.head_dim)), .causal = c.causal};
+  std::vector<AttentionCodes> codes;
+  for (std::size_t i = 0; is_from_codes(body) && i < fused.size(); ++i) {
+    const TensorView all = fused[i], q = all.column_range(0, q_columns), k = all.column_range(q_columns, kv_columns);
+    codes.push_back(scratch_codes(ctx, q, k, args));
+    attention_codes_cuda(ctx, q, k, all.column_range(q_columns + kv_columns, kv_columns), args, codes.back());
+  }
   const auto call = [&](int i) {
+    if (is_from_codes(body)) {
+      return bench::launch_attention_int8_slowed(product_launch(codes[std::size_t(i % copies)], args, y.view()), times_of(body), stream_of(ctx));
+    }
     const TensorView all = fused[std::size_t(i % copies)];
     const TensorView q = all.column_range(0, q_columns), k = all.column_range(q_columns, kv_columns), v = all.column_range(q_columns + kv_columns, kv_columns);
     if (body == Body::int8) return attention_int8(ctx, q, k, v, args, y.view());
@@ -95,13 +139,13 @@ void measure(const Case& c, Body body, int rounds) {
   const double flop = 4.0 * double(c.rows) * double(c.rows) * double(q_columns) * (c.causal ? 0.5 : 1.0);
   fmt::print(
       "{{\"rows\": {}, \"heads\": {}, \"kv_heads\": {}, \"head_dim\": {}, \"causal\": {}, \"body\": \"{}\", \"ms\": {:.4f}, \"ms_p10\": {:.4f}, "
-      "\"ms_p90\": {:.4f}, \"tflops\": {:.1f}}}\n",
-      c.rows, c.heads, c.kv_heads, c.head_dim, c.causal,
-      body == Body::int8            ? "int8"
-      : body == Body::mma           ? "mma.sync"
-      : body == Body::as_on_geforce ? "mma.sync, products as slow as on a GeForce"
-                                    : "chosen",
-      at(0.5), at(0.1), at(0.9), flop / at(0.5) / 1e9);
+      "\"ms_p90\": {:.4f}, \"tflops\": {:.1f}",
+      c.rows, c.heads, c.kv_heads, c.head_dim, c.causal, name_of(body), at(0.5), at(0.1), at(0.9), flop / at(0.5) / 1e9);
+  if (times_of(body) > 0) {
+    const double product_ms = is_from_codes(body) ? flop / 2 / ceilings.s8 / 1e9 + flop / 2 / ceilings.f16_sums / 1e9 : flop / ceilings.bf16 / 1e9;
+    fmt::print(", \"share_of_ceiling\": {:.3f}", times_of(body) * product_ms / at(0.5));
+  }
+  fmt::print("}}\n");
 }
 
 }  // namespace
@@ -113,16 +157,19 @@ int main(int argc, char** argv) {
     if (std::strcmp(argv[i], "--rounds") == 0) rounds = std::max(1, std::atoi(argv[i + 1]));
   }
   try {
-    fmt::print("{{\"body\": \"mma.sync ceiling (registers only)\", \"tflops\": {:.1f}}}\n", octavo::bench::mma_float_peak_tflops(rounds));
+    using octavo::Body;
+    const octavo::Ceilings ceilings{.bf16 = octavo::bench::mma_peak_tflops(octavo::bench::MmaKind::bf16, rounds),
+                                    .s8 = octavo::bench::mma_peak_tflops(octavo::bench::MmaKind::s8, rounds),
+                                    .f16_sums = octavo::bench::mma_peak_tflops(octavo::bench::MmaKind::f16_sums, rounds)};
+    fmt::print("{{\"body\": \"mma.sync ceiling (registers only)\", \"tflops\": {:.1f}, \"s8_tops\": {:.1f}, \"f16_sums_tflops\": {:.1f}}}\n", ceilings.bf16,
+               ceilings.s8, ceilings.f16_sums);
     for (const std::int64_t rows : {2304, 4096, 4352, 6144, 16384}) {
       const octavo::Case denoiser{.rows = rows, .heads = 18, .kv_heads = 18, .head_dim = 256};
-      octavo::measure(denoiser, octavo::Body::chosen, rounds);
-      octavo::measure(denoiser, octavo::Body::mma, rounds);
-      octavo::measure(denoiser, octavo::Body::as_on_geforce, rounds);
-      octavo::measure(denoiser, octavo::Body::int8, rounds);
+      for (const Body body : {Body::chosen, Body::mma, Body::as_on_geforce, Body::int8, Body::int8_product, Body::int8_twice, Body::int8_three_times})
+        octavo::measure(denoiser, body, rounds, ceilings);
     }
-    octavo::measure({.rows = 512, .heads = 32, .kv_heads = 8, .head_dim = 128, .causal = true}, octavo::Body::chosen, rounds);
-    octavo::measure({.rows = 16384, .heads = 1, .kv_heads = 1, .head_dim = 512}, octavo::Body::chosen, std::min(rounds, 3));
+    octavo::measure({.rows = 512, .heads = 32, .kv_heads = 8, .head_dim = 128, .causal = true}, Body::chosen, rounds, ceilings);
+    octavo::measure({.rows = 16384, .heads = 1, .kv_heads = 1, .head_dim = 512}, Body::chosen, std::min(rounds, 3), ceilings);
   } catch (const std::exception& failure) {
     fmt::print(stderr, "attention_bench: {}\n", failure.what());
     return 1;

@@ -2,7 +2,9 @@
 
 namespace octavo::bench {
 
-// TFLOP/s of m16n8k16 bf16 from registers, 8 warps an SM with 16 independent sums each, best of `rounds` launches on the current device. Needs sm_80.
-double mma_float_peak_tflops(int rounds);
+enum class MmaKind { bf16, s8, f16_sums };  // m16n8k16 with float32 sums, m16n8k32 with int32 sums, m16n8k16 with float16 sums
+
+// TFLOP/s (s8: TOP/s) from registers, 8 warps an SM with 16 independent sums each, best of `rounds` launches on the current device. Needs sm_80.
+double mma_peak_tflops(MmaKind kind, int rounds);
 
 }  // namespace octavo::bench

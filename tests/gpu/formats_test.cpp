@@ -498,7 +498,7 @@ TEST_F(FormatModelsCuda, loras_and_dequantised_products_keep_the_plan) {
       return Pipeline({.model = model, .precision = how, .device = gpu().device, .threads = 2, .vram_bytes = budget});
     };
     const LoraFit lora = fit(file, model / "transformer");
-    const ModelMemory memory(ModelIndex::read(model), precision::on_gpu(recipe), precision::bf16, gpu().device);
+    const ModelMemory memory(ModelIndex::read(model), precision::on_gpu(recipe, sm()), precision::plain_on_gpu(recipe, sm()), gpu().device);
     constexpr std::int64_t kTokens = 60;  // more than the prompt has
     const ResidencyRows rows =
         memory.rows({.width = 256, .height = 192, .steps = 3, .text_tokens = kTokens, .cond_lora = has_lora ? &lora.conditional : nullptr});

@@ -132,13 +132,15 @@ TEST_F(ModelCuda, decoded_pictures_equal_the_cpu) {
     EXPECT_LE(golden::relative_l2(decode(ctx, precision::f32, 1), decode(cpu(), precision::f32, 1)), 2e-5) << folder;
     for (const float size : {1.0f, 1e6f}) {  // the larger one drives the maps beyond 65504
       const Tensor exact = decode(cpu(), precision::f32, size);
+      const double bf16_on_cpu = golden::relative_l2(decode(cpu(), precision::bf16, size), exact);
       for (const Precision& recipe : {precision::bf16, precision::fp16, precision::plain_on_gpu(precision::w8a8, 75)}) {
-        // On a GPU the weights are rounded to 16 bits, too, and for fp16 the maps that convolutions read: two or three roundings of a factor where the CPU has
-        // one, √2 or √3 of its error, and a quarter for the sample.
+        // On a GPU the weights are rounded to 16 bits, too: two roundings of a factor where the CPU has one, √2 of its error, and a quarter for the sample.
+        // With fp16 so are the maps that convolutions read, of which the CPU in float32 rounds none: as in bf16, with three bits more.
         const double on_gpu = golden::relative_l2(decode(ctx, recipe, size), exact), on_cpu = golden::relative_l2(decode(cpu(), recipe, size), exact);
         std::printf("%s %s, maps %s, latent %.0e: relative L2 %.2e on the GPU, %.2e on the CPU\n", folder.parent_path().filename().c_str(),
                     std::string(recipe.name).c_str(), std::string(name_of(recipe.residual)).c_str(), double(size), on_gpu, on_cpu);
-        EXPECT_LE(on_gpu, 1.25 * std::sqrt(recipe.rows == DType::f16 ? 3.0 : 2.0) * on_cpu) << folder << " " << recipe.name << " " << size;
+        const bool rounds_more = recipe.rows == DType::f16 && recipe.residual == DType::f32;
+        EXPECT_LE(on_gpu, 1.25 * std::sqrt(2.0) * (rounds_more ? std::max(on_cpu, bf16_on_cpu / 8) : on_cpu)) << folder << " " << recipe.name << " " << size;
       }
     }
   }

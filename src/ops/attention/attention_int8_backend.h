@@ -29,6 +29,8 @@ void check_attention_int8_cuda(const TensorView& q, const TensorView& k, const T
 // The same codes, scales and units, bit for bit.
 void attention_codes_cuda(ExecContext& ctx, const TensorView& q, const TensorView& k, const TensorView& v, const AttentionArgs& args,
                           const AttentionCodes& codes);
+// What the kernel gets.
+AttentionInt8Launch product_launch(const AttentionCodes& codes, const AttentionArgs& args, const TensorView& y);
 void attention_product_cuda(ExecContext& ctx, const AttentionCodes& codes, const AttentionArgs& args, const TensorView& y);
 
 }  // namespace octavo

@@ -57,28 +57,31 @@ void attention_codes_cuda(ExecContext& ctx, const TensorView& q, const TensorVie
                          stream_of(ctx));
 }
 
+AttentionInt8Launch product_launch(const AttentionCodes& codes, const AttentionArgs& args, const TensorView& y) {
+  return {.q = codes.q.as<std::int8_t>(),
+          .k = codes.k.as<std::int8_t>(),
+          .q_scale = codes.q_scale.as<float>(),
+          .k_scale = codes.k_scale.as<float>(),
+          .v = codes.v.as<std::uint16_t>(),
+          .v_unit = codes.v_unit.as<float>(),
+          .y = rows_in(y),
+          .queries = y.rows(),
+          .keys = codes.k.rows(),
+          .heads = args.heads,
+          .kv_heads = args.kv_heads,
+          .head_dim = int(y.columns() / args.heads),
+          .softmax_scale = args.softmax_scale};
+}
+
 void attention_product_cuda(ExecContext& ctx, const AttentionCodes& codes, const AttentionArgs& args, const TensorView& y) {
-  const int head_dim = int(y.columns() / args.heads);
+  const AttentionInt8Launch launch = product_launch(codes, args, y);
   if (log::enabled(log::Level::debug, "dispatch")) {
-    log::debug("dispatch", "attention_int8: {} queries, {} keys, head_dim {}: mma.sync, int8 scores, float16 sums over 64 keys", y.rows(), codes.k.rows(),
-               head_dim);
+    log::debug("dispatch", "attention_int8: {} queries, {} keys, head_dim {}: mma.sync, int8 scores, float16 sums over 64 keys", launch.queries, launch.keys,
+               launch.head_dim);
   }
   note_kernel(ctx, "mma.sync int8");
   cuda_check(cudaSetDevice(y.device.index), "attention_int8: select device");
-  launch_attention_int8({.q = codes.q.as<std::int8_t>(),
-                         .k = codes.k.as<std::int8_t>(),
-                         .q_scale = codes.q_scale.as<float>(),
-                         .k_scale = codes.k_scale.as<float>(),
-                         .v = codes.v.as<std::uint16_t>(),
-                         .v_unit = codes.v_unit.as<float>(),
-                         .y = rows_in(y),
-                         .queries = y.rows(),
-                         .keys = codes.k.rows(),
-                         .heads = args.heads,
-                         .kv_heads = args.kv_heads,
-                         .head_dim = head_dim,
-                         .softmax_scale = args.softmax_scale},
-                        stream_of(ctx));
+  launch_attention_int8(launch, stream_of(ctx));
 }
 
 }  // namespace octavo

@@ -67,7 +67,8 @@ __device__ __forceinline__ float2 load_shared_two(std::uint32_t from) {
   return v;
 }
 
-template <int HeadDim>
+// kTimes: for a bench alone. Each group of products is done so often, which gives it the clocks that it takes on another GPU, and a result of no meaning.
+template <int HeadDim, int kTimes = 1>
 __global__ void __launch_bounds__(Int8AttentionTile<HeadDim>::kThreads) attention_int8_kernel(const AttentionInt8Launch launch) {
 #if __CUDA_ARCH__ >= 800
   using Tile = Int8AttentionTile<HeadDim>;
@@ -140,11 +141,12 @@ __global__ void __launch_bounds__(Int8AttentionTile<HeadDim>::kThreads) attentio
       std::uint32_t a[4];
       cuda::ldmatrix_x4(a, q_now ^ (2 * k * kChunk));
 #pragma unroll
-      for (int n = 0; n < kKeyBlocks; n += 2) {
-        std::uint32_t b[4];
-        cuda::ldmatrix_x4(b, (k_now ^ (2 * k * kChunk)) + n * 8 * HeadDim);
-        cuda::mma_m16n8k32_s8(dot[n], a, b[0], b[1]);
-        cuda::mma_m16n8k32_s8(dot[n + 1], a, b[2], b[3]);
+      for (int n = 0; n < kKeyBlocks; n += 4) {
+        std::uint32_t b[2][4];
+        cuda::ldmatrix_x4(b[0], (k_now ^ (2 * k * kChunk)) + n * 8 * HeadDim);
+        cuda::ldmatrix_x4(b[1], (k_now ^ (2 * k * kChunk)) + (n + 2) * 8 * HeadDim);
+#pragma unroll
+        for (int i = 0; i < 4 * kTimes; ++i) cuda::mma_m16n8k32_s8(dot[n + i % 4], a, b[i / 2 % 2][i % 2 * 2], b[i / 2 % 2][i % 2 * 2 + 1]);
       }
     }
 
@@ -199,11 +201,12 @@ __global__ void __launch_bounds__(Int8AttentionTile<HeadDim>::kThreads) attentio
 #pragma unroll
       for (int k = 0; k < Tile::kKeys / 16; ++k) {
 #pragma unroll
-        for (int d = 0; d < kGroup; d += 2) {
-          std::uint32_t b[4];
-          cuda::ldmatrix_x4_transposed(b, (v_now ^ ((group + d) * kChunk)) + k * 16 * 2 * HeadDim);
-          cuda::mma_m16n8k16_f16_sums(sum[d], p[k], b[0], b[1]);
-          cuda::mma_m16n8k16_f16_sums(sum[d + 1], p[k], b[2], b[3]);
+        for (int d = 0; d < kGroup; d += 4) {
+          std::uint32_t b[2][4];
+          cuda::ldmatrix_x4_transposed(b[0], (v_now ^ ((group + d) * kChunk)) + k * 16 * 2 * HeadDim);
+          cuda::ldmatrix_x4_transposed(b[1], (v_now ^ ((group + d + 2) * kChunk)) + k * 16 * 2 * HeadDim);
+#pragma unroll
+          for (int i = 0; i < 4 * kTimes; ++i) cuda::mma_m16n8k16_f16_sums(sum[d + i % 4], p[k], b[i / 2 % 2][i % 2 * 2], b[i / 2 % 2][i % 2 * 2 + 1]);
         }
       }
 #pragma unroll
