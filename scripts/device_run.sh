@@ -154,11 +154,9 @@ part_model() {
   octavo bench model ideogram4 --vram 22GB,12GB,8GB --size 1024 --text 256 --steps 8 --precision w8a8 | tee "$out/vram.txt"
 }
 
-# The denoiser in full size with random weights, which the machine writes itself (18.6 GB); beside it the reference implementation, if its script was carried.
+# The denoiser in full size with random weights; beside it the reference implementation, if its script was carried (.peers/dev/dit_peer.py and a wheel of diffusers).
 part_forward() {
-  local model=/tmp/octavo-random-dit
-  [ -f "$model/config.json" ] || python3 tools/make_large_checkpoint.py "$model" || return 1
-  "$build/bin/gpu_forward" "$model" --size 1024 --text 0,256 | tee "$out/forward.jsonl"
+  "$build/bin/gpu_forward" ideogram4 --size 1024 --text 0,256 --precision w8a8,bf16 --rounds 15 | tee "$out/forward.jsonl"
   if [ -f .peers/dev/dit_peer.py ]; then
     # The reference needs a diffusers that knows the model: its wheel, carried beside the script.
     local site=/tmp/octavo-peer-site
