@@ -179,6 +179,28 @@ TEST_F(AttentionCuda, pairs_follow_each_row) {
   }
 }
 
+// A row's bits do not depend on where it stands: among 60 heads, most tiles of 128 queries are whole; alone, a head is cut in halves.
+TEST_F(AttentionCuda, pairs_whole_and_half_tiles_give_the_same_bits) {
+  constexpr int kHeads = 60;
+  const Tensor q = to_gpu(gaussian(random(), DType::bf16, {300, kHeads * 256})), k = to_gpu(gaussian(random(), DType::bf16, {210, 256}));
+  const Tensor all(DType::bf16, {300, kHeads * 256}, gpu().device);
+  ExecContext ctx = gpu_context();
+  run_mma_body(ctx, q, k, k, {.heads = kHeads, .kv_heads = 1, .softmax_scale = 0.25f}, all);
+  const Tensor got = to_cpu(all);
+  for (const int head : {0, 1, 30, 58, 59}) {
+    const Tensor one(DType::bf16, {300, 256}, gpu().device);
+    run_mma_body(ctx, q.view().column_range(head * 256, 256), k, k, {.heads = 1, .kv_heads = 1, .softmax_scale = 0.25f}, one);
+    const Tensor alone = to_cpu(one);
+    int differ = 0, first = -1;
+    for (int row = 0; row < 300; ++row) {
+      if (std::memcmp(got.view().column_range(head * 256, 256).row_bytes(row), alone.view().row_bytes(row), 512) == 0) continue;
+      first = first < 0 ? row : first;
+      ++differ;
+    }
+    EXPECT_EQ(differ, 0) << "head " << head << ": so many rows differ, the first is " << first;
+  }
+}
+
 // A row depends on its own query alone: the same bits among other queries, and twice the same bits.
 TEST_F(AttentionCuda, a_row_does_not_depend_on_its_neighbours) {
   for (const auto& [dtype, head_dim] : {std::pair{DType::bf16, 32}, std::pair{DType::bf16, 64}, std::pair{DType::bf16, 128}, std::pair{DType::bf16, 256},

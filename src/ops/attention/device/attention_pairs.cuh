@@ -254,9 +254,10 @@ __device__ __forceinline__ void attend_in_pairs(const AttentionLaunch& launch, s
 #pragma unroll
     for (int i = 0; i < 2 * kBlocks; ++i) {
       float& r = reference[i / 2][i % 2];
-      const float row_max = fmaxf(largest[i], theirs[i]) * to_log2;
-      const float now = row_max - r > kSlack ? row_max : r;  // of this row alone: its bits do not depend on the others
-      shrink[i] = cuda::exp2_fast(r - now);                  // 0 for the first tile
+      const float row_max = fmaxf(largest[i], theirs[i]);
+      // Of this row alone, and by the rounding of is_far: its bits do not depend on the others.
+      const float now = __fmaf_rn(row_max, to_log2, -r) > kSlack ? row_max * to_log2 : r;
+      shrink[i] = cuda::exp2_fast(r - now);  // 0 for the first tile
       r = now;
       row_sum[i / 2][i % 2] *= shrink[i];
     }
