@@ -77,7 +77,7 @@ void bench_rows(ExecContext& ctx, int rounds, std::int64_t rows, std::int64_t co
   report(rounds, name("gated_residual_norm to s8"), 13 * elements, "GB/s", [&] { gated_residual_norm(ctx, y, b, vector, norm, norm, RowOutput(codes)); });
   report(rounds, name("silu_mul to s8"), 9 * elements, "GB/s", [&] { silu_mul(ctx, x, b, codes); });
   const Tensor cos = random_floats(DType::f32, {rows, 128}), sin = random_floats(DType::f32, {rows, 128}), weight = random_floats(DType::f32, {256});
-  report(rounds, name("head_norm_rope"), 8 * elements, "GB/s", [&] { head_norm_rope(ctx, y, {{int(columns / 256), weight}}, 1e-6f, cos, sin); });
+  report(rounds, name("head_norm_rope"), 8 * elements, "GB/s", [&] { head_norm_rope(ctx, y, int(columns / 256), weight, 1e-6f, cos, sin); });
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class ModelOpsCuda : public GpuTest {
     const Tensor cos = gaussian(random(), DType::f32, {rows, head_dim / 2}), sin = gaussian(random(), DType::f32, {rows, head_dim / 2});
     const Tensor gpu_fused = to_gpu(fused), gpu_weight = to_gpu(weight), gpu_cos = to_gpu(cos), gpu_sin = to_gpu(sin);
     ExecContext ctx = gpu_context();
-    head_norm_rope(ctx, gpu_fused.view().column_range(columns, columns), {{heads, gpu_weight}}, 1e-5f, gpu_cos, gpu_sin);
+    head_norm_rope(ctx, gpu_fused.view().column_range(columns, columns), heads, gpu_weight, 1e-5f, gpu_cos, gpu_sin);
 
     Tensor want = to_float_tensor(fused);
     head_norm_rope_cpu(want.view().column_range(columns, columns), heads, weight, 1e-5f, cos, sin);
@@ -49,29 +49,6 @@ class ModelOpsCuda : public GpuTest {
     expect_within(got, want, [&](std::int64_t i) { return i / columns % 3 == 1 ? bound : 0.0; }, what);  // the neighbours are untouched
   }
 
-  // Three parts with a norm each, two of them in one launch; the columns behind them are untouched.
-  void expect_rope_parts(DType dtype, std::int64_t rows, const std::array<int, 3>& heads, std::int64_t head_dim) {
-    const std::int64_t all = heads[0] + heads[1] + heads[2], columns = all * head_dim;
-    const Tensor fused = gaussian(random(), dtype, {rows, columns + head_dim}), weights = gaussian(random(), DType::bf16, {3, head_dim});
-    const Tensor cos = gaussian(random(), DType::f32, {rows, head_dim / 2}), sin = gaussian(random(), DType::f32, {rows, head_dim / 2});
-    const Tensor gpu_fused = to_gpu(fused), gpu_weights = to_gpu(weights), gpu_cos = to_gpu(cos), gpu_sin = to_gpu(sin);
-    ExecContext ctx = gpu_context();
-    const auto weight = [&](const Tensor& of, std::int64_t part) { return of.view().row_range(part, 1).reshaped({head_dim}); };
-    head_norm_rope(ctx, gpu_fused.view().column_range(0, columns),
-                   {{heads[0], weight(gpu_weights, 0)}, {heads[1], weight(gpu_weights, 1)}, {heads[2], weight(gpu_weights, 2)}}, 1e-5f, gpu_cos, gpu_sin);
-    Tensor want = to_float_tensor(fused);
-    std::int64_t at = 0;
-    for (std::int64_t part = 0; part < 3; at += heads[std::size_t(part)] * head_dim, ++part) {
-      const int count = heads[std::size_t(part)];
-      head_norm_rope_cpu(want.view().column_range(at, count * head_dim), count, weight(weights, part), 1e-5f, cos, sin);
-    }
-    const double bound = 0x1p-24 * (double(head_dim) / 8 + 16) * 256;  // as above
-    expect_within(
-        to_cpu(gpu_fused), want, [&](std::int64_t i) { return i % (columns + head_dim) < columns ? bound : 0.0; },
-        fmt::format("{} {} rows, {} + {} + {} heads of {}", name_of(dtype), rows, heads[0], heads[1], heads[2], head_dim));
-  }
-
-  // turing: by Turing's kernel, whatever this GPU would choose.
   void expect_linear(DType x_type, DType w_type, DType y_type, std::int64_t m, std::int64_t n, std::int64_t k, bool has_tail, bool turing = false) {
     const std::string what =
         fmt::format("{} x {} to {}, M {}, N {}, K {}{}", name_of(x_type), name_of(w_type), name_of(y_type), m, n, k, has_tail ? ", bias, gate, residual" : "");
@@ -180,7 +157,6 @@ TEST_F(ModelOpsCuda, head_norm_rope_of_every_head_size) {
     for (const std::int64_t head_dim : {2, 32, 64, 96, 128, 256, 320}) {
       for (const std::int64_t rows : {1, 37}) {
         for (const int heads : {3, 8, 18}) expect_rope(dtype, rows, heads, head_dim);
-        for (const std::array<int, 3> heads : {std::array{18, 18, 1}, std::array{7, 2, 13}}) expect_rope_parts(dtype, rows, heads, head_dim);
       }
     }
   }
@@ -372,7 +348,6 @@ TEST_F(ModelOpsCuda, embedded_rows_are_copies) {
 TEST_F(ModelOpsCuda, sanitize_every_kernel) {
   expect_rope(DType::bf16, 5, 2, 256);
   expect_rope(DType::bf16, 5, 2, 96);
-  expect_rope_parts(DType::bf16, 5, {7, 2, 3}, 256);
   expect_linear(DType::bf16, DType::bf16, DType::bf16, 130, 130, 104, true);
   expect_linear(DType::f32, DType::bf16, DType::f32, 70, 70, 33, true);
   expect_linear(DType::f32, DType::bf16, DType::f32, 70, 70, 328, true);

@@ -466,28 +466,10 @@ TEST(HeadNormRope, fast_equals_plain_in_a_slice_of_a_fused_buffer) {
     const Tensor cos = random.floats(DType::f32, {11, 16}), sin = random.floats(DType::f32, {11, 16});
     const Strided wide(x, 32, 64);
     Cpu reference(1, true), cpu(3);
-    head_norm_rope(reference, x, {{3, weight}}, 1e-6f, cos, sin);
-    head_norm_rope(cpu, wide.view(), {{3, weight}}, 1e-6f, cos, sin);
+    head_norm_rope(reference, x, 3, weight, 1e-6f, cos, sin);
+    head_norm_rope(cpu, wide.view(), 3, weight, 1e-6f, cos, sin);
     EXPECT_TRUE(same_bits(wide.view(), x)) << name_of(dtype);
   }
-}
-
-TEST(HeadNormRope, parts_are_calls_of_their_own) {
-  Random random(21);
-  Cpu cpu;
-  const Tensor x = random.floats(DType::bf16, {5, 5 * 16}), q_norm = random.floats(DType::f32, {16}), k_norm = random.floats(DType::f32, {16});
-  const Tensor cos = random.floats(DType::f32, {5, 8}), sin = random.floats(DType::f32, {5, 8});
-  const Strided together(x, 16, 16);
-  head_norm_rope(cpu, x.view().column_range(0, 48), {{3, q_norm}}, 1e-6f, cos, sin);
-  head_norm_rope(cpu, x.view().column_range(48, 32), {{2, k_norm}}, 1e-6f, cos, sin);
-  head_norm_rope(cpu, together.view(), {{3, q_norm}, {2, k_norm}}, 1e-6f, cos, sin);
-  EXPECT_TRUE(same_bits(together.view(), x));
-  const Tensor short_norm = random.floats(DType::f32, {8}), other_type = random.floats(DType::bf16, {16});
-  EXPECT_THROW(head_norm_rope(cpu, x, {}, 1e-6f, cos, sin), InvalidArgument);
-  EXPECT_THROW(head_norm_rope(cpu, x, {{3, q_norm}, {1, k_norm}}, 1e-6f, cos, sin), InvalidArgument) << "a head too few";
-  EXPECT_THROW(head_norm_rope(cpu, x, {{5, q_norm}, {0, k_norm}}, 1e-6f, cos, sin), InvalidArgument) << "no heads";
-  EXPECT_THROW(head_norm_rope(cpu, x, {{3, q_norm}, {2, short_norm}}, 1e-6f, cos, sin), InvalidArgument);
-  EXPECT_THROW(head_norm_rope(cpu, x, {{3, q_norm}, {2, other_type}}, 1e-6f, cos, sin), InvalidArgument);
 }
 
 TEST(HeadNormRope, rotation_keeps_the_length_of_every_pair) {
@@ -501,7 +483,7 @@ TEST(HeadNormRope, rotation_keeps_the_length_of_every_pair) {
   for (int m = 0; m < 4; ++m) positions.as<float>()[m] = float(7 * m);
   const Tensor cos(DType::f32, {4, 32}), sin(DType::f32, {4, 32});
   rope_table(positions, std::vector<int>(32, 0), 1e4, 64, cos, sin);
-  head_norm_rope(cpu, x, {{1, weight}}, 1e-6f, cos, sin);
+  head_norm_rope(cpu, x, 1, weight, 1e-6f, cos, sin);
   for (int m = 0; m < 4; ++m) {
     for (int i = 0; i < 32; ++i) {
       const double before = std::hypot(double(normed.as<float>()[m * 64 + i]), double(normed.as<float>()[m * 64 + i + 32]));

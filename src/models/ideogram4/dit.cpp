@@ -180,13 +180,8 @@ void Dit::Impl::attend(ExecContext& ctx, const DitBlock& block, const SessionSta
   const TensorView v = qkv.column_range(2 * hidden, hidden);
   const TensorView cos = session.cos;
   const TensorView sin = session.sin;
-  const HeadNorm of_q{config.heads, block.norm_q}, of_k{config.heads, block.norm_k};
-  if (first == 0) {
-    head_norm_rope(ctx, qkv.column_range(0, 2 * hidden), {of_q, of_k}, kHeadNormEps, cos, sin);
-  } else {
-    head_norm_rope(ctx, q, {of_q}, kHeadNormEps, cos.row_range(first, rows - first), sin.row_range(first, rows - first));
-    head_norm_rope(ctx, k, {of_k}, kHeadNormEps, cos, sin);
-  }
+  head_norm_rope(ctx, q, config.heads, block.norm_q, kHeadNormEps, cos.row_range(first, rows - first), sin.row_range(first, rows - first));
+  head_norm_rope(ctx, k, config.heads, block.norm_k, kHeadNormEps, cos, sin);
   const TensorView mixed = nn::scratch_tensor(ctx, precision.rows, {rows - first, hidden}, "attention output");
   const AttentionArgs args{.heads = config.heads, .kv_heads = config.heads, .softmax_scale = 1.0f / std::sqrt(float(config.head_dim))};
   ctx.attention == AttentionKind::int8 ? attention_int8(ctx, q, k, v, args, mixed) : attention(ctx, q, k, v, args, mixed);

@@ -106,7 +106,8 @@ void TextEncoder::Impl::attend(ExecContext& ctx, const DecoderLayer& layer, cons
   const TensorView v = qkv.column_range(q_columns + kv_columns, kv_columns);
   const TensorView mixed = nn::scratch_tensor(ctx, rows_dtype, {x.rows(), q_columns}, "attention output");
   layer.qkv.forward(ctx, x, {}, qkv);
-  head_norm_rope(ctx, qkv.column_range(0, q_columns + kv_columns), {{config.heads, layer.q_norm}, {config.kv_heads, layer.k_norm}}, config.norm_eps, cos, sin);
+  head_norm_rope(ctx, q, config.heads, layer.q_norm, config.norm_eps, cos, sin);
+  head_norm_rope(ctx, k, config.kv_heads, layer.k_norm, config.norm_eps, cos, sin);
   attention(ctx, q, k, v, {.heads = config.heads, .kv_heads = config.kv_heads, .softmax_scale = 1.0f / std::sqrt(float(config.head_dim)), .causal = true},
             mixed);
   layer.attention_output.forward(ctx, mixed, {}, y);

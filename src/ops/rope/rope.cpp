@@ -9,39 +9,22 @@
 
 namespace octavo {
 
-void head_norm_rope(ExecContext& ctx, const TensorView& x, std::initializer_list<HeadNorm> parts, float eps, const TensorView& cos, const TensorView& sin) {
+void head_norm_rope(ExecContext& ctx, const TensorView& x, int heads, const TensorView& weight, float eps, const TensorView& cos, const TensorView& sin) {
   constexpr std::string_view op = "head_norm_rope";
-  if (parts.size() == 0) throw InvalidArgument(fmt::format("{}: no part is named; one at least, its heads and the norm's weight", op));
-  const TensorView& first = parts.begin()->weight;
-  const std::int64_t head_dim = first.shape.elements();
-  std::int64_t heads = 0;
-  bool has_heads = true;
-  for (const HeadNorm& part : parts) {
-    heads += part.heads;
-    has_heads = has_heads && part.heads > 0;
-    check_float_vector(op, "weight", part.weight, head_dim, x.device);
-    if (part.weight.dtype != first.dtype)
-      throw InvalidArgument(
-          fmt::format("{}: the weights of two parts are {} and {}; one type is needed", op, name_of(first.dtype), name_of(part.weight.dtype)));
-  }
-  if (!has_heads || head_dim % 2 != 0 || x.columns() != heads * head_dim) {
+  const std::int64_t head_dim = weight.shape.elements();
+  if (heads < 1 || head_dim % 2 != 0 || x.columns() != heads * head_dim) {
     throw InvalidArgument(
         fmt::format("{}: x {} does not hold {} heads of {} features (as many as the norm's weight has; an even number)", op, x.shape.text(), heads, head_dim));
   }
   check_float_matrix(op, "x", x, x.rows(), heads * head_dim, x.device);
+  check_float_vector(op, "weight", weight, head_dim, x.device);
   check_matrix(op, "cos", cos, DType::f32, x.rows(), head_dim / 2, x.device);
   check_matrix(op, "sin", sin, DType::f32, x.rows(), head_dim / 2, x.device);
   const OpSpan span(ctx, [&] { return row_work(op, x, 2 * bytes_of_rows(x) + bytes_of_rows(cos) + bytes_of_rows(sin)); });
-  if (!x.device.is_cpu()) {
-    if constexpr (build::has_cuda && kRopeHasCuda) return head_norm_rope_cuda(ctx, x, parts, eps, cos, sin);
-    no_gpu_body(op);
-  }
-  std::int64_t column = 0;
-  for (const auto& [count, weight] : parts) {
-    const TensorView part = x.column_range(column, count * head_dim);
-    ctx.reference ? head_norm_rope_cpu(part, count, weight, eps, cos, sin) : head_norm_rope_cpu_fast(ctx, part, count, weight, eps, cos, sin);
-    column += count * head_dim;
-  }
+  if (x.device.is_cpu())
+    return ctx.reference ? head_norm_rope_cpu(x, heads, weight, eps, cos, sin) : head_norm_rope_cpu_fast(ctx, x, heads, weight, eps, cos, sin);
+  if constexpr (build::has_cuda && kRopeHasCuda) return head_norm_rope_cuda(ctx, x, heads, weight, eps, cos, sin);
+  no_gpu_body(op);
 }
 
 void rope_table(const TensorView& positions, std::span<const int> axis_of, double theta, int head_dim, const TensorView& cos, const TensorView& sin) {

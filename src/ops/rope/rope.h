@@ -1,7 +1,7 @@
 // Rotary position embedding with a norm per head before it.
 #pragma once
 
-#include <initializer_list>
+#include <optional>
 #include <span>
 
 #include "ops/exec_context.h"
@@ -9,17 +9,11 @@
 
 namespace octavo {
 
-// Heads side by side with one norm.
-struct HeadNorm {
-  int heads = 0;
-  TensorView weight{};  // f32, bf16 or f16 [D]
-};
-
 // For every row and head, in place:  v = rms_norm(v; weight, eps);  then the rotate-half form
 //   v'[i] = v[i] cos_i - v[i + D/2] sin_i,   v'[i + D/2] = v[i + D/2] cos_i + v[i] sin_i,   i < D/2
-// x f32/bf16/f16 [M, heads · D] of all parts, in their order (q and k of a fused buffer are two parts), rows may be strided; the weights of all parts are of
-// one type and length; cos, sin f32 [M, D/2], from numerics.md section 9. Float32 inside, one rounding at the end.
-void head_norm_rope(ExecContext& ctx, const TensorView& x, std::initializer_list<HeadNorm> parts, float eps, const TensorView& cos, const TensorView& sin);
+// x f32/bf16/f16 [M, heads · D], rows may be strided (a slice of a fused qkv buffer); weight f32/bf16/f16 [D];
+// cos, sin f32 [M, D/2], from numerics.md section 9. Float32 inside, one rounding at the end.
+void head_norm_rope(ExecContext& ctx, const TensorView& x, int heads, const TensorView& weight, float eps, const TensorView& cos, const TensorView& sin);
 
 // angle = f32(pos · w_k), w_k = f32(1 / f32(theta^(2k/D))); cos and sin are the float32 roundings of the float64 functions. numerics.md section 9
 // positions f32 [M, axes]; `axis_of` says which of the `axes` position k uses, k < D/2; cos, sin f32 [M, D/2] on the CPU.

@@ -10,6 +10,6 @@ inline constexpr bool kRopeHasCuda = true;
 void head_norm_rope_cpu(const TensorView& x, int heads, const TensorView& weight, float eps, const TensorView& cos, const TensorView& sin);
 void head_norm_rope_cpu_fast(ExecContext& ctx, const TensorView& x, int heads, const TensorView& weight, float eps, const TensorView& cos,
                              const TensorView& sin);
-void head_norm_rope_cuda(ExecContext& ctx, const TensorView& x, std::initializer_list<HeadNorm> parts, float eps, const TensorView& cos, const TensorView& sin);
+void head_norm_rope_cuda(ExecContext& ctx, const TensorView& x, int heads, const TensorView& weight, float eps, const TensorView& cos, const TensorView& sin);
 
 }  // namespace octavo

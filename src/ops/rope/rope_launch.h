@@ -8,15 +8,15 @@
 namespace octavo {
 
 struct HeadNormRopeLaunch {
-  cuda::RowsIn x{};            // updated in place
-  const void* weight[2] = {};  // of the first heads[0] heads and of the heads[1] behind them
+  cuda::RowsIn x{};  // updated in place
+  const void* weight = nullptr;
   cuda::RowType weight_type = cuda::RowType::f32;
   const float* cos = nullptr;  // [M, D/2]
   const float* sin = nullptr;
   std::int64_t table_stride = 0;  // elements between their rows
   float eps = 0;
   std::int64_t rows = 0;
-  int heads[2] = {};
+  int heads = 0;
   int head_dim = 0;
 };
 

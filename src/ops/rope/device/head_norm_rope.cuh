@@ -14,9 +14,6 @@ inline constexpr int kRopeWarps = 8;
 inline constexpr int kRopeThreads = kRopeWarps * 32;
 inline constexpr int kRopeHeads = 6, kRopeBatch = 3;
 
-// Warps for some heads of one part in a row.
-__host__ __device__ constexpr int rope_pieces(int heads) { return (heads + kRopeHeads - 1) / kRopeHeads; }
-
 // Neighbouring values as one word of memory: 1, 2 or 4 of them.
 template <cuda::RowType Type, int kCount>
 __device__ __forceinline__ void load_run(const void* data, std::int64_t at, float* v) {
@@ -79,24 +76,21 @@ template <cuda::RowType Type, int kRun>
 __global__ void __launch_bounds__(kRopeThreads) head_norm_rope_kernel(const HeadNormRopeLaunch launch) {
   constexpr int kHalf = 32 * kRun;
   const int lane = int(threadIdx.x) % 32, first = lane * kRun;
-  const int before = rope_pieces(launch.heads[0]), pieces = before + rope_pieces(launch.heads[1]);
+  const int pieces = (launch.heads + kRopeHeads - 1) / kRopeHeads;
   cuda::wait_for_predecessor();
   cuda::let_successor_begin();
   const std::int64_t index = std::int64_t(blockIdx.x) * kRopeWarps + threadIdx.x / 32;
   if (index >= launch.rows * pieces) return;
   const std::int64_t row = index / pieces;
-  const int piece = int(index % pieces), part = piece < before ? 0 : 1;
-  const int part_head = part == 0 ? 0 : launch.heads[0], part_end = part_head + launch.heads[part];
-  const int first_head = part_head + (part == 0 ? piece : piece - before) * kRopeHeads;
-  const int end_head = first_head + kRopeHeads < part_end ? first_head + kRopeHeads : part_end;
-  const void* weight = launch.weight[part];
+  const int first_head = int(index % pieces) * kRopeHeads;
+  const int end_head = first_head + kRopeHeads < launch.heads ? first_head + kRopeHeads : launch.heads;
   float c[kRun], s[kRun], weight_low[kRun], weight_high[kRun];
   load_run<cuda::RowType::f32, kRun>(launch.cos, row * launch.table_stride + first, c);
   load_run<cuda::RowType::f32, kRun>(launch.sin, row * launch.table_stride + first, s);
 #pragma unroll
   for (int i = 0; i < kRun; ++i) {
-    weight_low[i] = cuda::load_one(weight, launch.weight_type, first + i);
-    weight_high[i] = cuda::load_one(weight, launch.weight_type, kHalf + first + i);
+    weight_low[i] = cuda::load_one(launch.weight, launch.weight_type, first + i);
+    weight_high[i] = cuda::load_one(launch.weight, launch.weight_type, kHalf + first + i);
   }
   for (int head = first_head; head < end_head; head += kRopeBatch) {
     const std::int64_t at = row * launch.x.stride + std::int64_t(head) * (2 * kHalf) + first;
@@ -128,13 +122,11 @@ __global__ void __launch_bounds__(kRopeThreads) head_norm_rope_kernel(const Head
 
 // Any head_dim and alignment: values are read twice.
 __global__ void __launch_bounds__(kRopeThreads) head_norm_rope_general_kernel(const HeadNormRopeLaunch launch) {
-  const int lane = int(threadIdx.x) % 32, half = launch.head_dim / 2, heads = launch.heads[0] + launch.heads[1];
+  const int lane = int(threadIdx.x) % 32, half = launch.head_dim / 2;
   const std::int64_t index = std::int64_t(blockIdx.x) * kRopeWarps + threadIdx.x / 32;
-  if (index >= launch.rows * heads) return;
-  const std::int64_t row = index / heads;
-  const int head = int(index % heads);
-  const void* weight = launch.weight[head < launch.heads[0] ? 0 : 1];
-  const std::int64_t at = row * launch.x.stride + std::int64_t(head) * launch.head_dim;
+  if (index >= launch.rows * launch.heads) return;
+  const std::int64_t row = index / launch.heads;
+  const std::int64_t at = row * launch.x.stride + index % launch.heads * launch.head_dim;
   float squares = 0;
   for (int i = lane; i < launch.head_dim; i += 32) {
     const float v = cuda::load_one(launch.x.data, launch.x.type, at + i);
@@ -143,8 +135,8 @@ __global__ void __launch_bounds__(kRopeThreads) head_norm_rope_general_kernel(co
   const float inverse = 1.0f / __fsqrt_rn(warp_sum(squares) / float(launch.head_dim) + launch.eps);
   // A lane reads and writes the same pairs, so nobody else's values are touched.
   for (int i = lane; i < half; i += 32) {
-    const float low = (cuda::load_one(launch.x.data, launch.x.type, at + i) * inverse) * cuda::load_one(weight, launch.weight_type, i);
-    const float high = (cuda::load_one(launch.x.data, launch.x.type, at + half + i) * inverse) * cuda::load_one(weight, launch.weight_type, half + i);
+    const float low = (cuda::load_one(launch.x.data, launch.x.type, at + i) * inverse) * cuda::load_one(launch.weight, launch.weight_type, i);
+    const float high = (cuda::load_one(launch.x.data, launch.x.type, at + half + i) * inverse) * cuda::load_one(launch.weight, launch.weight_type, half + i);
     const float c = launch.cos[row * launch.table_stride + i], s = launch.sin[row * launch.table_stride + i];
     cuda::store_one(launch.x.data, launch.x.type, at + i, low * c - high * s);
     cuda::store_one(launch.x.data, launch.x.type, at + half + i, high * c + low * s);
