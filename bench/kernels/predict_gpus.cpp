@@ -1,13 +1,15 @@
 // Prints the predicted rows of docs/gpus.md: what the analytic model expects of GPUs that nobody here has. Runs without a GPU.
 // With --kernels, for tools/check_sass.py, what it expects of every mma and wgmma kernel, whether or not the kernel would be chosen:
 //   family sm tile_m tile_n tile_k warps_m warps_n warps_k stages percent rows
-// With --model FILE, what 'octavo bench model --json' wrote on some GPU: the step and the image on each of the others (api/model_predict.h). With --into PAGE
-// it replaces what stands in PAGE between the lines "<!-- predicted model -->" and "<!-- end of prediction -->".
+// With --model FILE[,FILE ...], what 'octavo bench model --json' wrote on some GPU: the step and the image on each of the others (api/model_predict.h). With
+// --into PAGE it replaces what stands in PAGE between the lines "<!-- predicted model -->" and "<!-- end of prediction -->".
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,11 +82,17 @@ double int8_seconds(const OpRow& row, const DeviceCaps& gpu) {
   return ranked.empty() ? 0 : estimate_gemm_seconds(*ranked.front(), problem, gpu);
 }
 
-void print_model(const std::string& path, const std::optional<std::string>& page, const std::vector<DeviceCaps>& gpus) {
-  const Json report = read_json(path);
+// `files`: one or several, with commas between them.
+void print_model(const std::string& files, const std::optional<std::string>& page, const std::vector<DeviceCaps>& gpus) {
   std::vector<ModelRun> runs;
-  if (!report.is_object() || !report.contains("runs")) throw DataError(fmt::format("file '{}': has no 'runs'; 'octavo bench model --json' writes them", path));
-  for (const Json& run : report["runs"]) runs.push_back(run_from_json(run, fmt::format("file '{}'", path)));
+  std::istringstream names(files);
+  for (std::string path; std::getline(names, path, ',');) {
+    const Json report = read_json(path);
+    if (!report.is_object() || !report.contains("runs"))
+      throw DataError(fmt::format("file '{}': has no 'runs'; 'octavo bench model --json' writes them", path));
+    for (const Json& run : report["runs"]) runs.push_back(run_from_json(run, fmt::format("file '{}'", path)));
+  }
+  std::stable_sort(runs.begin(), runs.end(), [](const ModelRun& a, const ModelRun& b) { return a.size < b.size; });
   const std::string text = prediction_page(runs, gpus, int8_seconds);
   if (!page) return fmt::print("{}", text);
   constexpr std::string_view kBegin = "<!-- predicted model -->\n", kEnd = "<!-- end of prediction -->\n";
@@ -124,7 +132,7 @@ int main(int argc, char** argv) {
     }
   }
   if (argc > 1) {
-    fmt::print(stderr, "predict_gpus: unknown argument \"{}\"; there are --kernels and --model FILE [--into PAGE]\n", argv[1]);
+    fmt::print(stderr, "predict_gpus: unknown argument \"{}\"; there are --kernels and --model FILE[,FILE ...] [--into PAGE]\n", argv[1]);
     return 2;
   }
   fmt::print("| layer, M×N×K |");
