@@ -80,9 +80,10 @@ std::string layers_text(int layers, int streamed) {
 
 std::string text_of(const Planned& p) {
   const ResidencyPlan& plan = p.plan;
-  std::string text = fmt::format("{}: {}x{}, {} steps, {} text tokens, --precision {}\n{}\npeak {}, in the part '{}' (predicted; a batch takes no more)\n\n",
-                                 p.model, p.picture.width, p.picture.height, p.picture.steps, p.picture.text_tokens, p.precision, budget_text(p),
-                                 memory_size_text(plan.peak_bytes()), plan.largest_phase().name);
+  std::string text =
+      fmt::format("{}: {}x{}, {} steps, {} text tokens, --precision {}, --attention {}\n{}\npeak {}, in the part '{}' (predicted; a batch takes no more)\n\n",
+                  p.model, p.picture.width, p.picture.height, p.picture.steps, p.picture.text_tokens, p.precision, p.attention, budget_text(p),
+                  memory_size_text(plan.peak_bytes()), plan.largest_phase().name);
   text += fmt::format("text encoder               {}\n", plan.keeps_text_whole ? "whole, then it leaves" : "one layer at a time");
   text += fmt::format("conditional denoiser       {}\n", layers_text(p.cond_layers, plan.choice.cond_streamed));
   text += fmt::format("unconditional denoiser     {}\n", layers_text(p.uncond_layers, plan.choice.uncond_streamed));

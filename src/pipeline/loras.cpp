@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "models/ideogram4/params.h"
+#include "octavo/error.h"
+#include "weights/weight_store.h"
 
 namespace octavo {
 namespace {
@@ -25,6 +27,17 @@ std::string report(const LoraSource& source, const LoraFile& file, const LoraFit
   return line + fmt::format("; without a place in this model: {}{}", fmt::join(shown, ", "), more);
 }
 
+// A LoRA is made for the rows that a layer reads in the original model.
+void refuse_folded_smoothing(const std::string& path, const ModelIndex& model, const char* component) {
+  const WeightStore store(model.component(component), component);
+  if (!store.has_folded_smoothing()) return;
+  throw Unsupported(
+      fmt::format("lora '{}': the {}'s layers read smoothed rows ('octavo quantize --smooth' folded the factors into what comes before them: {}), which a LoRA "
+                  "was not made "
+                  "for; use the model as it was before, or quantise it again without --smooth",
+                  path, component, store.recipe()));
+}
+
 }  // namespace
 
 RequestLoras::RequestLoras(std::span<const LoraSource> sources, const ModelIndex& model, Observer& observer) {
@@ -37,6 +50,8 @@ RequestLoras::RequestLoras(std::span<const LoraSource> sources, const ModelIndex
     const LoraFit fit = fit_lora(file, source.strength, of_conditional, of_unconditional);
     observer.on_advisory(report(source, file, fit));
     if (source.strength == 0) continue;  // checked like any other, but nothing to compute
+    if (!fit.conditional.empty()) refuse_folded_smoothing(source.path, model, "transformer");
+    if (!fit.unconditional.empty()) refuse_folded_smoothing(source.path, model, "unconditional_transformer");
     append(conditional_, fit.conditional);
     append(unconditional_, fit.unconditional);
   }

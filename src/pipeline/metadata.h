@@ -17,7 +17,7 @@ struct Origin {
   std::string gpu{};      // the GPU's name; empty on the CPU
   std::string kernels{};  // which bodies ran, "avx512", "reference" or "sm_90, cuBLASLt": float results are a fixed function of them (numerics.md section 8)
   bool cpu_reference = false;
-  std::string attention{};  // "int8" where the denoisers' attention ran on codes (numerics.md section 12), else empty
+  std::string attention{};  // "int8" where the denoisers' attention ran on codes (numerics.md section 12), "bf16" where floats were asked for, else empty
 };
 
 inline constexpr const char* kRequestKey = "octavo";     // text chunk with the request as one JSON object

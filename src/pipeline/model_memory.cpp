@@ -105,13 +105,12 @@ ResidencyPlan ModelMemory::plan(std::string_view who, const PictureMemory& pictu
   if (std::optional<ResidencyPlan> found = plan_residency(weights(), wanted, budget)) return with_second_branch(*found, budget);
 
   const std::int64_t least = smallest_budget(weights(), wanted);
-  constexpr int kSixteenths = 16;
-  const int unit = impl_->token_pixels();
+  const int unit = impl_->token_pixels(), shares = std::max(picture.width, picture.height) / unit;
   std::string smaller;
-  for (int share = kSixteenths - 1; share > 0 && smaller.empty(); --share) {
+  for (int share = shares - 1; share > 0 && smaller.empty(); --share) {
     PictureMemory candidate = picture;
-    candidate.width = std::max(unit, picture.width * share / kSixteenths / unit * unit);
-    candidate.height = std::max(unit, picture.height * share / kSixteenths / unit * unit);
+    candidate.width = std::max(unit, picture.width / unit * share / shares * unit);
+    candidate.height = std::max(unit, picture.height / unit * share / shares * unit);
     if (smallest_budget(weights(), rows(candidate)) <= budget) smaller = fmt::format(", or draw {}x{}", candidate.width, candidate.height);
   }
   throw OutOfMemory(

@@ -54,6 +54,14 @@ void copy_tensor(const ExecContext& ctx, const TensorView& from, const TensorVie
   copy_bytes(to.data, to.device, from.data, from.device, from.bytes(), ctx.stream);
 }
 
+// `where` gave numbers that are not finite, and what is multiplied is float16: its range is suspected before anything else.
+void blame_float16(const Precision& precision, const std::string& where) {
+  if (precision.rows != DType::f16) return;
+  throw InvalidArgument(fmt::format(
+      "generate: --precision {}: {} gave numbers that are not finite; float16 ends at 65504: use --precision bf16 or f32, which say more if it is not that",
+      precision.name, where));
+}
+
 // `where` gave numbers that are not finite. Throws InvalidArgument that names the request's LoRAs, if one acts: what they do to the model is suspected before
 // its weights are, and leaving them out shows which it was.
 void blame_loras(const Request& request, const std::string& where) {
@@ -113,6 +121,8 @@ struct Pipeline::Impl {
   std::optional<ideogram4::Dit> cond, uncond;
   std::optional<flux2_vae::Vae> vae;
 
+  bool names_attention = false;  // somebody asked for one: where auto means another, the command that draws the same again must say it
+
   explicit Impl(const PipelineOptions& given)
       : options(on_device(given)),
         index(ModelIndex::read(given.model)),
@@ -125,6 +135,7 @@ struct Pipeline::Impl {
         scratch(given.device),
         stream(given.device) {
     check_components();
+    names_attention = given.attention != AttentionKind::automatic;
     options.attention = settled_attention(options.attention, options.precision, is_cpu() ? 0 : caps_of(options.device).sm, cond_config.head_dim);
   }
 
@@ -178,7 +189,9 @@ struct Pipeline::Impl {
             .gpu = is_cpu() ? "" : caps_of(options.device).name,
             .kernels = kernels(),
             .cpu_reference = options.cpu_reference,
-            .attention = options.attention == AttentionKind::int8 ? "int8" : ""};
+            .attention = options.attention == AttentionKind::int8 ? "int8"
+                         : names_attention                        ? "bf16"
+                                                                  : ""};
   }
 
   void check_components() const;
@@ -365,7 +378,9 @@ void Pipeline::Impl::check_step(const Request& request, const StepBuffers& buffe
   if (all_finite(buffers.latents)) return;
   const int steps = *request.steps;
   const float guidance = request.guidance[std::size_t(step)];
-  blame_loras(request, fmt::format("step {} of {} (guidance {})", step + 1, steps, guidance));
+  const std::string where = fmt::format("step {} of {} (guidance {})", step + 1, steps, guidance);
+  blame_float16(options.precision, where);
+  blame_loras(request, where);
   if (all_finite(buffers.velocity_cond) && (!has_uncond || all_finite(buffers.velocity_uncond))) {
     throw InvalidArgument(fmt::format("generate: --guidance {} drives step {} of {} past the range of float32; 1 to 10 are usual", guidance, step + 1, steps));
   }
@@ -406,6 +421,7 @@ Image Pipeline::Impl::decode(ExecContext& ctx, const RequestPlan& plan, const Te
   ctx.observer->on_progress("decode", picture, 0, 1);
   const Tensor tokens = nn::to_cpu(ctx, latents, "latents");
   if (!all_finite(tokens)) {
+    blame_float16(options.precision, fmt::format("{} steps", *plan.request.steps));
     blame_loras(plan.request, fmt::format("{} steps", *plan.request.steps));
     throw DataError(fmt::format("generate: {} steps with guidance up to {} gave numbers that are not finite; try --guidance 3, else the weights are damaged",
                                 *plan.request.steps, *std::max_element(plan.request.guidance.begin(), plan.request.guidance.end())));
@@ -413,6 +429,7 @@ Image Pipeline::Impl::decode(ExecContext& ctx, const RequestPlan& plan, const Te
   vae->denormalize(ctx, tokens);
   const Tensor decoded = vae->decode(ctx, vae->unpatchify(tokens, plan.grid_height, plan.grid_width));
   if (!all_finite(decoded)) {
+    blame_float16(options.precision, "the decoder");
     blame_loras(plan.request, "the decoder");
     throw DataError("generate: the decoder gave numbers that are not finite; the weights of the vae are probably damaged");
   }

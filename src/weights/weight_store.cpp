@@ -282,6 +282,15 @@ bool WeightStore::is_random() const {
   return std::any_of(impl_->files.begin(), impl_->files.end(), [](const WeightFile& file) { return file.metadata().contains(kRandomWeightsKey); });
 }
 
+std::string WeightStore::recipe() const {
+  for (const WeightFile& file : impl_->files) {
+    if (const auto found = file.metadata().find("octavo.recipe"); found != file.metadata().end()) return found->second;
+  }
+  return {};
+}
+
+bool WeightStore::has_folded_smoothing() const { return recipe().find("smoothed with alpha") != std::string::npos; }
+
 void refuse_random(const WeightStore& store) {
   throw DataError(
       fmt::format("{}: its matrices are holes that stand for random numbers ({} in the file's metadata): a model that 'octavo bench model' made for "

@@ -66,6 +66,10 @@ class WeightStore {
   // True if the file's matrices are holes that stand for random numbers (its metadata has kRandomWeightsKey): a bench's model. They read as zeros; nn::Linear
   // draws them where they are used.
   bool is_random() const;
+  // What 'octavo quantize' did to the files (its metadata key octavo.recipe); empty if nobody said.
+  std::string recipe() const;
+  // True if it smoothed them: factors of activations are then part of the norms and matrices before a layer, which reads other rows than in the original.
+  bool has_folded_smoothing() const;
   // Pages of this tensor, or with "<module>.weight" of all tensors of that module but the bias, may leave memory (converted, not read again).
   void release(std::string_view name) const;
   std::vector<std::string> names() const;

@@ -120,6 +120,9 @@ class Lora(ProgramTest):
         line = self.refuse(INVALID, *words, "--lora", f"{off}:0", "--lora", f"{strong}:0.5", "--lora", large,
                            contains=[f"'{strong}' with strength 0.5, '{large}' with strength 1", "one by one"])
         self.assertNotIn("off.safetensors", line)
+        # Past float16 and far from the end of float32: neither the LoRA nor the weights are to blame.
+        self.draw("wide.png", "--lora", strong, "--precision", "f32")
+        self.refuse(INVALID, *words, "--lora", strong, "--precision", "fp16", contains=["--precision fp16", "65504", "--precision bf16 or f32"])
 
     def test_of_another_model(self):
         other = self.file(*(pair(f"transformer.transformer_blocks.{i}.attn.to_q", 64, 64) for i in range(3)))

@@ -47,10 +47,11 @@ class Plan(ProgramTest):
         self.succeed("plan", *size, "--vram", re.search(r"use --vram (\S+) or more", line).group(1))
         width, height = re.search(r"or draw (\d+)x(\d+)", line).groups()
         self.succeed("plan", "--model", DEMO, "--width", width, "--height", height, "--vram", "1400MB")
+        self.refuse(NO_MEMORY, "plan", "--model", DEMO, "--width", int(width) + 16, "--height", int(height) + 16, "--vram", "1400MB")  # it is the largest
 
     def test_the_text_says_peak_parts_and_what_is_streamed(self):
         text = self.succeed("plan", "--model", DEMO, "--vram", "24GB").stdout.decode()
-        for part in ("256x256", "--precision bf16", "budget 24.0 GB", "peak ", "all 7 layers stay", "encode ", "prepare ", "denoise ", "decode ", "maps of the decoder", "predicted"):
+        for part in ("256x256", "--precision bf16", "--attention bf16", "budget 24.0 GB", "peak ", "all 7 layers stay", "encode ", "prepare ", "denoise ", "decode ", "maps of the decoder", "predicted"):
             self.assertIn(part, text)
 
     def test_more_of_everything_takes_more(self):

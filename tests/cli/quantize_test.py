@@ -14,7 +14,7 @@ import time
 import unittest
 
 import numpy as np
-from program import CANCELLED, DAMAGED, DEMO, FAST, INVALID, PROGRAM, TINY, ProgramTest, edit_json, listing, read_png, read_safetensors, write_safetensors
+from program import CANCELLED, DAMAGED, DEMO, FAST, INVALID, PROGRAM, TINY, UNSUPPORTED, ProgramTest, edit_json, listing, read_png, read_safetensors, write_safetensors
 
 FILE = "diffusion_pytorch_model.safetensors"
 TYPES = {"F32": np.float32, "F16": np.float16, "I8": np.int8, "U8": np.uint8, "BF16": np.uint16}
@@ -288,6 +288,18 @@ class WholeModel(ProgramTest):
             self.assertLess(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs), 0.05)
         drawn = self.draw("a.png", "--precision", "w8a8", model=["--model", str(self.folder / "smooth"), *FAST[2:]])
         self.assertTrue(drawn.startswith(b"\x89PNG"))
+        # A LoRA would read the smoothed rows.
+        lora = self.folder / "style.safetensors"
+        matrix = np.full((2, 192), 0.1, np.float32)
+        write_safetensors(lora, {"transformer.layers.0.attention.to_q.lora_A.weight": ("F32", [2, 192], matrix.tobytes()),
+                                 "transformer.layers.0.attention.to_q.lora_B.weight": ("F32", [192, 2], matrix.T.tobytes())})
+        for folder, refuses in (("smooth", True), ("plain", False)):
+            command = ["generate", "--model", self.folder / folder, "--prompt", "x", "--output", self.folder / "x.png", "--quiet", "--lora", lora]
+            if refuses:
+                self.refuse(UNSUPPORTED, *command, contains=["style.safetensors", "smoothed with alpha 0.5", "without --smooth"])
+                self.assertFalse((self.folder / "x.png").exists())
+            else:
+                self.succeed(*command)
 
     def test_what_is_refused(self):
         source = TINY / "transformer"

@@ -81,6 +81,9 @@ TEST(Metadata, int8_attention_is_said_and_repeated) {
   const std::string text = request_json(resolved(), {.precision = "w8a8", .device = "cpu", .kernels = "avx2", .attention = "int8"}, 0);
   EXPECT_EQ(parse_json(text, "test").at("attention"), "int8");
   EXPECT_THAT(command_from_request_json(text), testing::EndsWith(" --device cpu --attention int8"));
+  // What auto means depends on the GPU: floats that were asked for are asked for again.
+  const std::string floats = request_json(resolved(), {.precision = "w8a8", .device = "cuda", .kernels = "sm_86", .attention = "bf16"}, 0);
+  EXPECT_THAT(command_from_request_json(floats), testing::EndsWith(" --device cuda --attention bf16"));
   EXPECT_THAT(request_json(resolved(), {}, 0), testing::Not(HasSubstr("attention")));
 }
 
