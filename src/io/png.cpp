@@ -242,12 +242,14 @@ Image decode_png(std::span<const std::byte> bytes, const std::string& who) {
 
   Image image{.width = int(width), .height = int(height)};
   image.metadata = texts_of(decoder, who);
-  image.rgb.resize(width * height * 3);
+  // In place: a pixel's three bytes lie at or before its four, and a picture of many pixels is not there twice.
   for (std::size_t i = 0; i < width * height; ++i) {
     const std::uint8_t* pixel = &decoder.rgba[4 * i];
     const unsigned alpha = pixel[3];
-    for (std::size_t c = 0; c < 3; ++c) image.rgb[3 * i + c] = std::uint8_t((pixel[c] * alpha + 127) / 255);  // over black; exact for alpha 255
+    for (std::size_t c = 0; c < 3; ++c) decoder.rgba[3 * i + c] = std::uint8_t((pixel[c] * alpha + 127) / 255);  // over black; exact for alpha 255
   }
+  decoder.rgba.resize(width * height * 3);
+  image.rgb = std::move(decoder.rgba);
   return image;
 }
 

@@ -11,7 +11,7 @@
 
 namespace octavo {
 
-inline constexpr int kMaxPngSide = 16384;  // pixels; a decoded picture is at most 768 MiB
+inline constexpr int kMaxPngSide = 16384;  // pixels; a picture is at most 768 MiB, a third more while it is decoded
 
 // Encodes image.rgb as PNG (zlib level 3) with image.metadata as text chunks in key order, before the pixels: tEXt where the text is ASCII,
 // iTXt (UTF-8) elsewhere. Same picture, same bytes. Throws InvalidArgument if the sizes disagree, a key is not 1 to 79 printable ASCII
