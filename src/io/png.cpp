@@ -125,12 +125,12 @@ void take(png_structp png, png_bytep data, std::size_t size) {
 
 // Throws DataError if a chunk claims more bytes than are left. libpng allocates and clears what a length says, up to 2 GiB, before it reads the bytes.
 void check_chunk_lengths(std::span<const std::byte> bytes, const std::string& who) {
-  constexpr std::size_t kSignature = 8, kAround = 12;  // length and kind before a chunk's bytes, checksum after
-  for (std::size_t at = kSignature; at + kAround <= bytes.size();) {
+  constexpr std::size_t kSignature = 8, kBefore = 8, kAround = 12;  // length and kind before a chunk's bytes, checksum after
+  for (std::size_t at = kSignature; at + kBefore <= bytes.size();) {
     std::size_t length = 0;
     for (std::size_t i = 0; i < 4; ++i) length = length << 8 | std::to_integer<std::size_t>(bytes[at + i]);
-    const std::size_t left = bytes.size() - at - kAround;
-    if (length > left)
+    const std::size_t left = bytes.size() - std::min(bytes.size(), at + kAround);
+    if (at + kAround > bytes.size() || length > left)
       throw DataError(fmt::format("{}: the chunk at byte {} claims {} bytes but {} are left; the file is truncated or damaged", who, at, length, left));
     if (std::memcmp(bytes.data() + at + 4, "IEND", 4) == 0) return;
     at += kAround + length;

@@ -154,6 +154,22 @@ TEST(Png, chunk_that_claims_gigabytes_is_refused_unread) {
   }
 }
 
+// The same at the very end, where a length and a kind fit and no checksum does.
+TEST(Png, last_chunk_that_claims_gigabytes_is_refused_unread) {
+  for (const std::size_t tail : {8, 9, 11}) {
+    std::vector<std::byte> png = encode_png(picture(4, 4));
+    png.resize(png.size() - 12);  // without the end chunk
+    const std::size_t at = png.size();
+    png.resize(at + tail, std::byte{0x6f});
+    try {
+      decode_png(png, "file 'x.png'");
+      FAIL() << "was read";
+    } catch (const DataError& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("the chunk at byte " + std::to_string(at) + " claims 1869573999 bytes but 0 are left"));
+    }
+  }
+}
+
 TEST(Png, other_kinds_become_rgb) {
   const auto rgb = [](const std::vector<std::byte>& bytes) { return decode_png(bytes, "test.png").rgb; };
   using Bytes = std::vector<std::uint8_t>;
