@@ -1,6 +1,7 @@
 // Which attention the denoisers run where nobody said which.
 #pragma once
 
+#include "ops/attention/attention_int8_launch.h"
 #include "ops/exec_context.h"
 #include "ops/op_limit.h"
 #include "quant/precision.h"
@@ -14,7 +15,7 @@ inline AttentionKind settled_attention(AttentionKind asked, const Precision& pre
   if (asked != AttentionKind::automatic) return asked;
   const bool is_int8 = precision.activation.is_quantized() && !precision.dequantizes();
   const bool is_faster = sm > 80 && macs_per_clock(DType::s8, sm) >= 4 * macs_per_clock(DType::bf16, sm);
-  return is_int8 && is_faster && (head_dim == 64 || head_dim == 128 || head_dim == 256) ? AttentionKind::int8 : AttentionKind::floats;
+  return is_int8 && is_faster && has_attention_int8_size(head_dim) ? AttentionKind::int8 : AttentionKind::floats;
 }
 
 }  // namespace octavo

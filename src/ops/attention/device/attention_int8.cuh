@@ -14,11 +14,11 @@
 #include "cuda/ldmatrix.cuh"
 #include "cuda/mma_float.cuh"
 #include "cuda/mma_s8.cuh"
-#include "cuda/row/reduce.cuh"
 #include "cuda/row/values.cuh"
 #include "cuda/shared.cuh"
 #include "cuda/swizzle.h"
 #include "ops/attention/attention_int8_launch.h"
+#include "ops/attention/device/attention_tile.cuh"
 
 namespace octavo::device {
 
@@ -50,15 +50,6 @@ __device__ __forceinline__ void load_tile_rows(std::uint32_t to, const void* fro
     const bool is_there = row < left;
     cuda::cp_async_16b_or_zero(to + std::uint32_t(cuda::swizzled_offset<kRowBytes>(row, chunk)), is_there ? at : from, is_there ? 1u : 0u);
   }
-}
-
-__device__ __forceinline__ float max_of_quad(float value) {
-  value = fmaxf(value, __shfl_xor_sync(cuda::kAllLanes, value, 1));
-  return fmaxf(value, __shfl_xor_sync(cuda::kAllLanes, value, 2));
-}
-__device__ __forceinline__ float sum_of_quad(float value) {
-  value += __shfl_xor_sync(cuda::kAllLanes, value, 1);
-  return value + __shfl_xor_sync(cuda::kAllLanes, value, 2);
 }
 
 __device__ __forceinline__ float2 load_shared_two(std::uint32_t from) {
@@ -175,7 +166,7 @@ __global__ void __launch_bounds__(Int8AttentionTile<HeadDim>::kThreads) attentio
       float largest = row_max[r];
 #pragma unroll
       for (int n = 0; n < kKeyBlocks; ++n) largest = fmaxf(largest, fmaxf(score[n][2 * r], score[n][2 * r + 1]));
-      largest = max_of_quad(largest);
+      largest = quad_max(largest);
       shrink[r] = exp2f((row_max[r] - largest) * to_log2[r]);  // 0 for the first tile
       row_max[r] = largest;
       shift[r] = largest * to_log2[r];
@@ -224,7 +215,7 @@ __global__ void __launch_bounds__(Int8AttentionTile<HeadDim>::kThreads) attentio
   const float inverse_unit = __fdiv_rn(1.0f, launch.v_unit[kv_head]);
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    const float inverse = __fdiv_rn(1.0f, sum_of_quad(row_sum[r])) * inverse_unit;
+    const float inverse = __fdiv_rn(1.0f, quad_sum(row_sum[r])) * inverse_unit;
     const std::int64_t query = first_query + warp_row + group_row + r * 8;
     if (query >= launch.queries) continue;
     const std::int64_t at = query * launch.y.stride + head * HeadDim + pair * 2;
